@@ -1,0 +1,1 @@
+"""Writes trained encoders for serving: SavedModel and ONNX."""

@@ -1,0 +1,43 @@
+"""Packaging of vdsh_tf.
+
+TensorFlow comes as an extra, because its two builds exclude each other:
+`pip install vdsh_tf[cpu]` (small) or `vdsh_tf[gpu]`.
+"""
+
+import pathlib
+
+import setuptools
+
+HERE = pathlib.Path(__file__).parent
+VERSION = next(
+    line.split('"')[1]
+    for line in (HERE / "vdsh_tf" / "version.py").read_text().splitlines()
+    if line.startswith("__version__")
+)
+TENSORFLOW = ">=2.18,<2.22"
+
+setuptools.setup(
+    name="vdsh_tf",
+    version=VERSION,
+    description="Very Deep Supervised Hashing: binary codes trained by ADMM",
+    long_description=(HERE / "README.md").read_text(),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    packages=["vdsh_tf", "export"],
+    python_requires=">=3.10",
+    install_requires=[
+        "absl-py>=2.0",
+        # tensorflow-datasets needs it to prepare data and does not say so.
+        "importlib_resources>=6.0",
+        "keras>=3.6",
+        "matplotlib>=3.8",
+        "numpy>=2.0",
+        "scikit-learn>=1.4",
+        "tensorflow-datasets>=4.9.7",
+    ],
+    extras_require={
+        "cpu": [f"tensorflow-cpu{TENSORFLOW}"],
+        "gpu": [f"tensorflow[and-cuda]{TENSORFLOW}"],
+        "test": ["hypothesis>=6.100", "pytest>=8.0", "ruff>=0.6"],
+    },
+)

@@ -1,0 +1,184 @@
+"""Algorithm 1, dense and slow: every theta~_i and v_i stored, no cleverness.
+
+NumPy in float64, one sample at a time, matrices as the paper writes them
+(theta is [D_out, D_in], acting from the left). The oracle of the solver tests.
+"""
+
+import dataclasses
+import itertools
+
+import numpy as np
+
+KINK = 1e-6
+
+
+@dataclasses.dataclass
+class Problem:
+    """A small training problem with its starting weights and penalties."""
+
+    x: np.ndarray
+    y: np.ndarray
+    theta: list
+    classifier: np.ndarray
+    alpha_theta: float = 0.3
+    alpha_w: float = 0.7
+    beta: float = 2.0
+    gamma: float = 5.0
+
+
+@dataclasses.dataclass
+class Dense:
+    """The algorithm's whole state; layer m of the paper is entry m - 1."""
+
+    theta: list
+    classifier: np.ndarray
+    z: list
+    u: list
+    copies: list
+    duals: list
+
+
+def make_problem(num_samples=12, dims=(6, 5, 5, 4), num_classes=3, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(num_samples, dims[0]))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    y = np.eye(num_classes)[rng.integers(num_classes, size=num_samples)]
+    theta = [
+        rng.normal(size=(d_out, d_in)) * np.sqrt(2.0 / d_in)
+        for d_in, d_out in itertools.pairwise(dims)
+    ]
+    classifier = 0.5 * rng.normal(size=(dims[-1], num_classes))
+    return Problem(x, y, theta, classifier)
+
+
+def relu(v):
+    return np.maximum(v, 0.0)
+
+
+def start(problem):
+    """Lines 1-2."""
+    num = len(problem.x)
+    z = [list(problem.x)]
+    for theta in problem.theta:
+        z.append([relu(theta @ row) for row in z[-1]])
+    u = [None] + [[np.zeros_like(row) for row in rows] for rows in z[1:]]
+    return Dense(
+        theta=[t.copy() for t in problem.theta],
+        classifier=problem.classifier.copy(),
+        z=z,
+        u=u,
+        copies=[[t.copy() for _ in range(num)] for t in problem.theta],
+        duals=[[np.zeros_like(t) for _ in range(num)] for t in problem.theta],
+    )
+
+
+def train(problem, iterations):
+    s = start(problem)
+    for _ in range(iterations):
+        iterate(problem, s)
+    return s
+
+
+def iterate(p, s, code_steps=1):
+    """Lines 5-14, in place."""
+    num, top = len(p.x), len(p.theta)
+    for i in range(num):
+        f = relu(s.copies[top - 1][i] @ s.z[top - 1][i])
+        s.z[top][i] = top_code(f, s.u[top][i], p.y[i], s.classifier, p.beta)
+        s.u[top][i] = s.u[top][i] + s.z[top][i] - f
+        for m in range(top - 1, 0, -1):
+            f = relu(s.copies[m - 1][i] @ s.z[m - 1][i])
+            s.z[m][i] = hidden_code(
+                f,
+                s.u[m][i],
+                s.z[m + 1][i] + s.u[m + 1][i],
+                s.copies[m][i],
+                code_steps,
+            )
+            s.u[m][i] = s.u[m][i] + s.z[m][i] - f
+        for m in range(1, top + 1):
+            s.copies[m - 1][i] = weight_copy(
+                s.theta[m - 1] + s.duals[m - 1][i],
+                s.z[m - 1][i],
+                s.z[m][i] + s.u[m][i],
+                p.beta,
+                p.gamma,
+            )
+    for m in range(top):
+        total = sum(s.copies[m][i] - s.duals[m][i] for i in range(num))
+        s.theta[m] = p.gamma / (p.gamma * num + p.alpha_theta) * total
+        for i in range(num):
+            s.duals[m][i] = s.duals[m][i] + s.theta[m] - s.copies[m][i]
+    z = np.array(s.z[top])
+    s.classifier = np.linalg.solve(
+        z.T @ z + p.alpha_w * np.eye(z.shape[1]), z.T @ p.y
+    )
+
+
+def top_code(f, u, y, classifier, beta):
+    """Line 5: the normal equations of its least squares."""
+    lhs = classifier @ classifier.T + beta * np.eye(len(f))
+    return np.linalg.solve(lhs, classifier @ y + beta * (f - u))
+
+
+def hidden_code(f, u, target, copy, code_steps):
+    """Line 8: steps from f - u along active units, exact line search."""
+    center = f - u
+    z = center.copy()
+    for _ in range(code_steps):
+        jac = copy * (copy @ z > KINK)[:, None]
+        g = (z - center) + jac.T @ (relu(copy @ z) - target)
+        g = np.where(f > KINK, g, 0.0)
+        if g @ g > 0:
+            z = z - (g @ g) / (g @ g + (jac @ g) @ (jac @ g)) * g
+    return z
+
+
+def weight_copy(center, x, target, beta, gamma):
+    """Line 11, row by row: best stationary point on each side of the kink.
+
+    On a side the cost is quadratic in the whole row: its normal equations are
+    solved densely, and a minimiser that left its side is put on the kink.
+    """
+    rows = []
+    for p, t in zip(center, target, strict=True):
+        lhs = beta * np.outer(x, x) + gamma * np.eye(len(x))
+        on = np.linalg.solve(lhs, beta * t * x + gamma * p)
+        if on @ x < 0:
+            on = p - (p @ x) / (x @ x) * x
+        off = p if p @ x <= 0 else p - (p @ x) / (x @ x) * x
+
+        def cost(row, p=p, t=t):
+            fit = (t - relu(row @ x)) ** 2
+            return beta * fit + gamma * np.sum((row - p) ** 2)
+
+        rows.append(on if cost(on) <= cost(off) else off)
+    return np.array(rows)
+
+
+def augmented_lagrangian(p, s):
+    """Eq. 9."""
+    total = objective_terms(p, s.theta, s.classifier, np.array(s.z[-1]))
+    for m in range(1, len(p.theta) + 1):
+        for i in range(len(p.x)):
+            f = relu(s.copies[m - 1][i] @ s.z[m - 1][i])
+            gap = s.theta[m - 1] - s.copies[m - 1][i] + s.duals[m - 1][i]
+            total += p.beta / 2 * np.sum((s.z[m][i] - f + s.u[m][i]) ** 2)
+            total += p.gamma / 2 * np.sum(gap**2)
+    return total
+
+
+def objective(p, theta, classifier):
+    """Eq. 4."""
+    z = p.x
+    for t in theta:
+        z = relu(z @ t.T)
+    return objective_terms(p, theta, classifier, z)
+
+
+def objective_terms(p, theta, classifier, z):
+    return (
+        0.5 * np.sum((z @ classifier - p.y) ** 2)
+        + p.alpha_theta / 2 * sum(np.sum(t**2) for t in theta)
+        + p.alpha_w / 2 * np.sum(classifier**2)
+    )

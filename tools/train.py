@@ -1,0 +1,119 @@
+"""Trains a hashing network by ADMM and measures how well its codes retrieve.
+
+    python tools/train.py
+    python tools/train.py --preset=mnist --data_dir=/path/to/tfds
+    python tools/train.py --preset=cifar10_cnn --path=features.npz
+    python tools/train.py --resume
+
+Every setting of a preset is a flag; `--stages` reads layers:epochs:rate, with
+commas between stages. A run directory holds config.json, model.keras,
+history.csv, metrics.json, convergence.png and TensorBoard logs. Interrupted
+training goes on from its last epoch with --resume.
+"""
+
+import dataclasses
+import sys
+
+from absl import app
+from absl import flags
+from absl import logging
+
+from vdsh_tf import presets
+from vdsh_tf import runs
+from vdsh_tf import training
+
+flags.DEFINE_string("preset", "digits", "One of: " + ", ".join(presets.PRESETS))
+flags.DEFINE_string("run_dir", None, "New folder; default runs/PRESET-NNN.")
+flags.DEFINE_bool("resume", False, "Go on with --run_dir or the newest run.")
+flags.DEFINE_integer("layers", None, "Depth M, the code layer included.")
+flags.DEFINE_integer("epochs", None, "Epochs of the last stage.")
+flags.DEFINE_integer("verbose", None, "0 silent, 1 bar, 2 a line an epoch.")
+FLAGS = flags.FLAGS
+
+
+def define_settings() -> None:
+    """One flag for each setting of a run; None leaves it to the preset."""
+    for field in dataclasses.fields(presets.Run):
+        kind = str(field.type)
+        define = flags.DEFINE_string
+        if "float" in kind:
+            define = flags.DEFINE_float
+        elif "int" in kind:
+            define = flags.DEFINE_integer
+        define(field.name, None, f"See presets.Run (default {field.default}).")
+
+
+def settings() -> presets.Run:
+    """The preset with the flags that were given."""
+    run = presets.get(FLAGS.preset)
+    given = {
+        field.name: FLAGS[field.name].value
+        for field in dataclasses.fields(run)
+        if FLAGS[field.name].present
+    }
+    if "stages" in given:
+        given["stages"] = presets.parse_stages(given["stages"])
+    run = dataclasses.replace(run, **given)
+    if FLAGS.layers is not None:
+        run = run.with_layers(FLAGS.layers)
+    if FLAGS.epochs is not None:
+        run = run.with_epochs(FLAGS.epochs)
+    return run
+
+
+def open_directory() -> runs.RunDirectory:
+    """The run to continue, or None for a new one."""
+    if FLAGS.run_dir:
+        directory = runs.RunDirectory.open(FLAGS.run_dir)
+    else:
+        directory = runs.newest(runs.ROOT, finished=False)
+    if directory.finished:
+        raise ValueError(
+            f"{directory.path} must be unfinished to resume; it is finished. "
+            "Start another run without --resume."
+        )
+    return directory
+
+
+def report(directory: runs.RunDirectory, result: dict) -> None:
+    """Prints the results table."""
+    print(
+        f"\n{result['layers']} layers x {result['width']}, "
+        f"{result['bits']} bits; {result['queries']} queries against "
+        f"{result['database']} items; trained in "
+        f"{result['train_seconds']:.1f} s"
+    )
+    print(runs.results_table(result))
+    print(f"\nRun directory: {directory.path}")
+
+
+def main(argv):
+    if len(argv) > 1:
+        raise app.UsageError(f"Unknown arguments: {' '.join(argv[1:])}")
+    verbose = FLAGS.verbose
+    if verbose is None:
+        verbose = 1 if sys.stdout.isatty() else 2
+    try:
+        if FLAGS.resume:
+            directory = open_directory()
+            split = training.load_data(directory.run)
+        else:
+            run = settings()
+            split = training.load_data(run)
+            training.build_model(run, split.num_classes)
+            path = FLAGS.run_dir or runs.new_path(runs.ROOT, FLAGS.preset)
+            directory = runs.RunDirectory.create(path, run)
+        logging.info(
+            "%s: %d to train on, %d queries; run directory %s",
+            split.name, len(split.train), len(split.query), directory.path,
+        )  # fmt: skip
+        result = training.train(directory, split, verbose)
+    except (ValueError, OSError, RuntimeError, MemoryError) as error:
+        sys.exit(f"error: {error}")
+    report(directory, result)
+
+
+if __name__ == "__main__":
+    define_settings()
+    logging.set_verbosity(logging.INFO)
+    app.run(main)

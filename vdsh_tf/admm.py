@@ -1,0 +1,283 @@
+"""Algorithm 1 of the paper as pure functions over tuples of tensors.
+
+Z. Zhang, Y. Chen, V. Saligrama: "Efficient Training of Very Deep Neural
+Networks for Supervised Hashing", CVPR 2016. Line numbers count the listing's
+statements: 1-2 initialise; 5-6 top code and its dual; 8-9 hidden codes and
+duals going down; 11 weight copies; 12 consensus; 13 weight duals; 14
+classifier.
+
+Layers count from 1 to M as in the paper; entry 0 of a per-layer tuple is None,
+except `z[0]`, which is the input. No Keras, no variables; dtype follows the
+input.
+"""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from vdsh_tf import subproblems
+from vdsh_tf import weight_copies
+from vdsh_tf.weight_copies import SampleMatrix
+
+
+class Penalties(NamedTuple):
+    """alpha_theta, alpha_w, beta: scalars; gamma: one scalar a layer.
+
+    `margin` > 0 adds `subproblems.Margin` with `margin_weight` (in units of
+    beta) to the code layer; 0 is the paper's algorithm.
+    """
+
+    alpha_theta: float
+    alpha_w: float
+    beta: float
+    gamma: tuple
+    margin: float = 0.0
+    margin_weight: float = 0.0
+
+
+class Weights(NamedTuple):
+    """What all samples share: theta at iterations k, k-1, k-2, and W."""
+
+    theta: tuple
+    prev_theta: tuple
+    prev2_theta: tuple
+    classifier: tf.Tensor
+
+
+class SampleState(NamedTuple):
+    """What each sample keeps between iterations, layer by layer.
+
+    Attributes:
+        z: codes; z[0] is the input.
+        u: their duals.
+        a: weight moves of the last iteration. None in a fresh state, whose
+            weight copies are theta itself.
+        prev_z, prev_a: codes and moves one iteration earlier.
+    """
+
+    z: tuple
+    u: tuple
+    a: tuple | None = None
+    prev_z: tuple | None = None
+    prev_a: tuple | None = None
+
+
+class Sums(NamedTuple):
+    """All that lines 12-14 need to know of the samples. Adds up over batches.
+
+    Attributes:
+        count: number of samples.
+        outer: for each layer sum_i x_i a_i^T, [D_in, D_out].
+        zz: sum_i z_M z_M^T, [K, K].
+        zy: sum_i z_M y^T, [K, C].
+    """
+
+    count: tf.Tensor
+    outer: tuple
+    zz: tf.Tensor
+    zy: tf.Tensor
+
+
+class Trace(NamedTuple):
+    """What a sample step saw, for logging.
+
+    Attributes:
+        embedding: [batch, K], output of the code layer before the step.
+        residual: [M], mean over samples of |z_m - f_m| after the codes moved.
+        dual: [M], mean over samples of beta |u_m|.
+    """
+
+    embedding: tf.Tensor
+    residual: tf.Tensor
+    dual: tf.Tensor
+
+
+def start_weights(theta, classifier):
+    """Weights before the first iteration (line 1)."""
+    theta = tuple(theta)
+    return Weights(theta, theta, theta, classifier)
+
+
+def start_samples(theta, x):
+    """Fresh state by a forward pass (line 2).
+
+    Args:
+        theta: per-layer kernels.
+        x: [batch, d], inputs.
+
+    Returns:
+        state: SampleState with z_m = f_m and u_m = 0.
+        responses: per-layer pre-activations, for `sample_step` to reuse.
+    """
+    z, u, responses = [x], [None], [None]
+    for kernel in theta[1:]:
+        responses.append(tf.matmul(z[-1], kernel))
+        z.append(tf.nn.relu(responses[-1]))
+        u.append(tf.zeros_like(z[-1]))
+    return SampleState(tuple(z), tuple(u)), tuple(responses)
+
+
+def relative_gamma(z, beta, copy_step):
+    """gamma of each layer from a scale-free step.
+
+    A weight copy closes the share  beta |x|^2 / (beta |x|^2 + gamma)  of the
+    way to its target. Chooses gamma so that the share is `copy_step` at the
+    mean |x|^2 of the batch.
+
+    Args:
+        z: per-layer codes, z[0] the input.
+        beta: scalar > 0.
+        copy_step: Python float in (0, 1).
+    """
+    scale = beta * (1.0 / copy_step - 1.0)
+    gamma = [None]
+    for x in z[:-1]:
+        sq_norm = tf.reduce_mean(tf.reduce_sum(tf.square(x), axis=-1))
+        # A batch that a layer answers with zeros leaves it alone.
+        gamma.append(scale * tf.maximum(sq_norm, 1e-20))
+    return tuple(gamma)
+
+
+def sample_step(weights, state, y, penalties, responses=None, code_steps=1):
+    """Lines 5-11 for a batch of samples: codes, duals, weight moves.
+
+    Args:
+        weights: Weights.
+        state: SampleState of the batch.
+        y: [batch, C], label vectors.
+        penalties: Penalties.
+        responses: per-layer pre-activations that come with a fresh state.
+        code_steps: sub-gradient steps a hidden code.
+
+    Returns:
+        The batch's new SampleState, its Sums and a Trace.
+    """
+    fresh = state.a is None
+    beta = penalties.beta
+    top = len(weights.theta) - 1
+    copies = _copies(weights, state)
+    z, u, f = list(state.z), list(state.u), [None] * (top + 1)
+    if not fresh:
+        responses = [None] + [
+            copies[m].matvec(z[m - 1]) for m in range(1, top + 1)
+        ]
+    moved = list(responses)
+    margin = _margin(weights, y, penalties)
+
+    # Lines 5-6. The classification error enters at the top...
+    f[top] = tf.nn.relu(responses[top])
+    z[top] = subproblems.solve_top_code(
+        f[top], u[top], y, weights.classifier, beta
+    )
+    u[top] += z[top] - f[top]
+
+    # Lines 8-9. ...and is handed down, one layer at a time.
+    for m in range(top - 1, 0, -1):
+        f[m] = tf.nn.relu(responses[m])
+        active = tf.cast(f[m] > subproblems.KINK, f[m].dtype)
+        center = f[m] - u[m]
+        # A fresh code sits at its centre: the response above is known.
+        above = responses[m + 1] if fresh else copies[m + 1].matvec(center)
+        z[m], moved[m + 1] = subproblems.solve_hidden_code(
+            center, z[m + 1] + u[m + 1], copies[m + 1], active, above,
+            steps=code_steps, margin=margin if m + 1 == top else None,
+        )  # fmt: skip
+        u[m] += z[m] - f[m]
+
+    # Line 11. Once the codes are fixed, no layer waits for another.
+    centers = None if fresh else _centers(weights, state)
+    a = [None]
+    for m in range(1, top + 1):
+        # A fresh copy is its own centre, so `moved` is the centre's answer.
+        response = moved[m] if fresh else centers[m].matvec(z[m - 1])
+        copy = (z[m - 1], z[m] + u[m], response, beta, penalties.gamma[m])
+        if m == top and margin is not None:
+            a.append(subproblems.solve_code_copy(*copy, margin))
+        else:
+            a.append(subproblems.solve_weight_copy(*copy))
+
+    prev_a = tuple(_zeros_like(a)) if fresh else state.a
+    new = SampleState(tuple(z), tuple(u), tuple(a), state.z, prev_a)
+    return new, _sums(new, y), _trace(new, f, beta)
+
+
+def consensus_step(weights, sums, penalties):
+    """Lines 12-14: what all samples agree on, from their sums alone.
+
+    Line 13 needs no work: a dual follows from theta and its previous value.
+    """
+    count = sums.count
+    theta = [None]
+    for kernel, outer, gamma in zip(
+        weights.theta[1:], sums.outer[1:], penalties.gamma[1:], strict=True
+    ):
+        shrunk = count + penalties.alpha_theta / gamma
+        theta.append((count * kernel + outer) / shrunk)
+    classifier = subproblems.solve_classifier(
+        sums.zz, sums.zy, penalties.alpha_w
+    )
+    return Weights(tuple(theta), weights.theta, weights.prev_theta, classifier)
+
+
+def add_sums(left, right):
+    """Sums of two batches together."""
+    return tf.nest.map_structure(
+        lambda a, b: None if a is None else a + b, left, right
+    )
+
+
+def _margin(weights, y, penalties):
+    if not penalties.margin:
+        return None
+    wanted = subproblems.wanted_bits(y, weights.classifier)
+    return subproblems.Margin(wanted, penalties.margin, penalties.margin_weight)
+
+
+def _copies(weights, state):
+    if state.a is None:
+        return [None] + [SampleMatrix(theta) for theta in weights.theta[1:]]
+    copies = [None]
+    for m in range(1, len(weights.theta)):
+        copies.append(
+            weight_copies.copy_of(
+                weights.prev_theta[m], weights.prev2_theta[m],
+                state.z[m - 1], state.a[m],
+                state.prev_z[m - 1], state.prev_a[m],
+            )
+        )  # fmt: skip
+    return copies
+
+
+def _centers(weights, state):
+    return [None] + [
+        weight_copies.center_of(
+            weights.theta[m], weights.prev_theta[m],
+            state.z[m - 1], state.a[m],
+        )
+        for m in range(1, len(weights.theta))
+    ]  # fmt: skip
+
+
+def _sums(state, y):
+    z, a = state.z, state.a
+    outer = [None] + [
+        tf.matmul(z[m - 1], a[m], transpose_a=True) for m in range(1, len(a))
+    ]
+    count = tf.cast(tf.shape(y)[0], y.dtype)
+    zz = tf.matmul(z[-1], z[-1], transpose_a=True)
+    zy = tf.matmul(z[-1], y, transpose_a=True)
+    return Sums(count, tuple(outer), zz, zy)
+
+
+def _trace(state, f, beta):
+    def mean_norm(rows):
+        return tf.reduce_mean(tf.norm(rows, axis=-1))
+
+    layers = range(1, len(f))
+    residual = tf.stack([mean_norm(state.z[m] - f[m]) for m in layers])
+    dual = tf.stack([beta * mean_norm(state.u[m]) for m in layers])
+    return Trace(f[-1], residual, dual)
+
+
+def _zeros_like(values):
+    return [v if v is None else tf.zeros_like(v) for v in values]

@@ -1,0 +1,263 @@
+"""Labelled vectors by the paper's protocol: queries, database, validation.
+
+`load("digits")` needs no network; `mnist`, `fashion_mnist` and `cifar10` come
+through tensorflow-datasets; `npz` reads a user's own file.
+"""
+
+import dataclasses
+import os
+
+import numpy as np
+import tensorflow as tf
+
+from vdsh_tf import encoder
+from vdsh_tf import inputs
+
+TFDS_NAMES = ("mnist", "fashion_mnist", "cifar10")
+NAMES = ("digits", *TFDS_NAMES, "npz")
+_FEATURE_KEYS = ("features", "x")
+_LABEL_KEYS = ("labels", "label", "y")
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """Features [n, d] as stored (raw) with labels [n] or [n, C]."""
+
+    x: np.ndarray
+    y: np.ndarray
+
+    def __len__(self):
+        return len(self.x)
+
+    def take(self, index) -> "Part":
+        return Part(self.x[index], self.y[index])
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """A data set divided for retrieval.
+
+    Attributes:
+        name: the data set's name.
+        query: what is searched with; never trained on, never chosen by.
+        train: what is trained on.
+        validation: held out of the training part for choosing anything; may
+            be empty.
+        num_classes: C.
+        image_shape: shape of one item for pictures, or None.
+    """
+
+    name: str
+    query: Part
+    train: Part
+    validation: Part
+    num_classes: int
+    image_shape: tuple[int, ...] | None = None
+
+    @property
+    def database(self) -> Part:
+        """What is searched in: everything but the queries."""
+        if not len(self.validation):
+            return self.train
+        return Part(
+            np.concatenate([self.train.x, self.validation.x]),
+            np.concatenate([self.train.y, self.validation.y]),
+        )
+
+    def train_batches(
+        self, batch_size: int = 256, seed: int = 0, first_epoch: int = 0
+    ) -> tuple[tf.data.Dataset, int]:
+        """Endless shuffled batches of unit-length rows, for `fit`.
+
+        The order of an epoch depends on `seed` and its number alone, so that
+        training resumed at `first_epoch` sees what it would have seen.
+
+        Returns:
+            The dataset, and the number of batches in an epoch. A last batch
+            that is not full is dropped, to keep shapes static.
+        """
+        num = len(self.train)
+        batch_size = min(batch_size, num)
+        x = tf.constant(self.train.x)
+        y = tf.constant(self.train.y)
+
+        def epoch(number):
+            order = tf.random.experimental.stateless_shuffle(
+                tf.range(num), tf.stack([seed, number])
+            )
+            rows = tf.data.Dataset.from_tensor_slices(order)
+            return rows.batch(batch_size, drop_remainder=True)
+
+        def fetch(index):
+            return unit_rows(tf.gather(x, index)), tf.gather(y, index)
+
+        dataset = (
+            tf.data.Dataset.counter(first_epoch)
+            .flat_map(lambda number: epoch(tf.cast(number, tf.int32)))
+            .map(fetch, num_parallel_calls=tf.data.AUTOTUNE)
+            .prefetch(tf.data.AUTOTUNE)
+        )
+        return dataset, num // batch_size
+
+
+def unit_rows(x):
+    """Casts rows to float32 of length one."""
+    return encoder.unit_length(tf.cast(x, tf.float32))
+
+
+def batches(part: Part, batch_size: int = 1024) -> tf.data.Dataset:
+    """One ordered pass over a part as (x, y) batches of unit-length rows."""
+    return (
+        tf.data.Dataset.from_tensor_slices((part.x, part.y))
+        .batch(batch_size)
+        .map(lambda x, y: (unit_rows(x), y))
+        .prefetch(tf.data.AUTOTUNE)
+    )
+
+
+def load(
+    name: str,
+    *,
+    data_dir: str | None = None,
+    path: str | None = None,
+    queries_per_class: int | None = None,
+    validation_per_class: int = 0,
+    seed: int = 0,
+) -> Split:
+    """Loads a data set and splits it by the paper's protocol.
+
+    Args:
+        name: one of NAMES.
+        data_dir: prepared tensorflow-datasets folder; default TFDS_DATA_DIR,
+            else tfds' own.
+        path: file for `npz`: `features` [n, d] and `labels` ([n] integers or
+            [n, C] multi-hot); `x`/`y` and `label` are understood too, and
+            `x_train`, `y_train`, `x_test`, `y_test` are put together.
+        queries_per_class: queries drawn from each class (each label, when
+            multi-label); default 100, and 20 for the small `digits`.
+        validation_per_class: likewise, held out of the training part.
+        seed: of the random split.
+    """
+    if name not in NAMES:
+        raise ValueError(
+            f"`name` must be one of {', '.join(NAMES)}. "
+            f"Received: name={name!r}."
+        )
+    if queries_per_class is None:
+        queries_per_class = 20 if name == "digits" else 100
+    if name == "digits":
+        everything, shape = _load_digits()
+    elif name == "npz":
+        everything, shape = _load_npz(path), None
+    else:
+        everything, shape = _load_tfds(name, data_dir)
+    rng = np.random.default_rng(seed)
+    query, rest = draw_per_class(everything, queries_per_class, rng)
+    validation, train = draw_per_class(rest, validation_per_class, rng)
+    y = everything.y
+    num_classes = y.shape[1] if y.ndim == 2 else int(y.max()) + 1
+    return Split(name, query, train, validation, num_classes, shape)
+
+
+def draw_per_class(part: Part, count: int, rng) -> tuple[Part, Part]:
+    """Draws `count` items of every class; returns them and the rest."""
+    if count < 0:
+        raise ValueError(
+            f"The number drawn from a class must be >= 0. Received: {count}."
+        )
+    drawn = np.zeros(len(part), bool)
+    multi = part.y.ndim == 2
+    classes = range(part.y.shape[1]) if multi else np.unique(part.y)
+    for c in classes:
+        member = part.y[:, c] > 0 if multi else part.y == c
+        free = np.flatnonzero(member & ~drawn)
+        if count and len(free) <= count:
+            raise ValueError(
+                f"Class {c} must have more than the {count} items asked for, "
+                "or none is left to train on and to find. Received: "
+                f"{len(free)} items. Ask for fewer per class."
+            )
+        drawn[rng.choice(free, count, replace=False)] = True
+    return part.take(drawn), part.take(~drawn)
+
+
+def _load_digits():
+    from sklearn import datasets as sklearn_datasets
+
+    bunch = sklearn_datasets.load_digits()
+    return _checked(bunch.data.astype(np.float32), bunch.target), (8, 8, 1)
+
+
+def _load_tfds(name, data_dir):
+    import tensorflow_datasets as tfds
+
+    data_dir = data_dir or os.environ.get("TFDS_DATA_DIR")
+    if data_dir is not None and not os.path.isdir(data_dir):
+        raise FileNotFoundError(
+            f"The data directory must exist. Received: {data_dir!r}. Give a "
+            f"folder that tensorflow-datasets prepared with {name}, or none "
+            "to download it."
+        )
+    try:
+        builder = tfds.builder(name, data_dir=data_dir)
+        builder.download_and_prepare()
+    except Exception as error:
+        raise RuntimeError(
+            f"{name} is not prepared in {data_dir or 'the default folder'} "
+            "and could not be downloaded. Cures: (1) connect to the network "
+            "and run again; (2) prepare it elsewhere with "
+            f"tensorflow-datasets and give the folder, by --data_dir or "
+            f"TFDS_DATA_DIR. Cause: {type(error).__name__}: {error}"
+        ) from error
+    data = builder.as_dataset(split="train+test", batch_size=-1)
+    images, labels = data["image"].numpy(), data["label"].numpy()
+    return _checked(images.reshape(len(images), -1), labels), images.shape[1:]
+
+
+def _load_npz(path):
+    if not path:
+        raise ValueError(
+            "`npz` needs `path`, the file with features and labels."
+        )
+    if not os.path.isfile(path):
+        raise FileNotFoundError(
+            f"The features file must exist. Received: {path!r}."
+        )
+    try:
+        with np.load(path, allow_pickle=False) as data:
+            x, y = _find_arrays(dict(data), path)
+    except (ValueError, OSError, EOFError) as error:
+        if isinstance(error, _MissingArraysError):
+            raise
+        raise ValueError(
+            f"{path} must be a .npz file of plain arrays, as `np.savez` "
+            f"writes it. Cause: {error}"
+        ) from error
+    if x.dtype == np.float16:
+        x = x.astype(np.float32)
+    return _checked(x, y)
+
+
+class _MissingArraysError(ValueError):
+    pass
+
+
+def _find_arrays(data, path):
+    if "x_train" in data and "y_train" in data:
+        parts = [s for s in ("train", "test") if f"x_{s}" in data]
+        return (
+            np.concatenate([data[f"x_{s}"] for s in parts]),
+            np.concatenate([data[f"y_{s}"] for s in parts]),
+        )
+    x = next((data[k] for k in _FEATURE_KEYS if k in data), None)
+    y = next((data[k] for k in _LABEL_KEYS if k in data), None)
+    if x is None or y is None:
+        raise _MissingArraysError(
+            f"{path} must hold `features` and `labels`. Received: "
+            f"{', '.join(sorted(data)) or 'no arrays'}."
+        )
+    return x, y
+
+
+def _checked(x, y):
+    return Part(*inputs.check_pair(x, y))

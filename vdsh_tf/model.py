@@ -1,0 +1,338 @@
+"""VDSH: a Keras model whose `fit` is Algorithm 1, without back-propagation."""
+
+import dataclasses
+import warnings
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from vdsh_tf import codes
+from vdsh_tf import config
+from vdsh_tf import inputs
+from vdsh_tf import objective
+from vdsh_tf import schedules
+from vdsh_tf import subproblems
+from vdsh_tf.encoder import HashEncoder
+from vdsh_tf.encoder import unit_length
+from vdsh_tf.layer_metrics import LayerMean
+
+# Consensus moves are as small as 1e-6; a larger epsilon hides them from Adam.
+EPSILON = 1e-12
+
+
+@keras.saving.register_keras_serializable("vdsh_tf")
+class VDSH(keras.Model):
+    """Very Deep Supervised Hashing.
+
+    ```python
+    model = VDSH(layers=8, width=256, bits=64, num_classes=10)
+    model.compile()
+    model.fit(x, y, epochs=10)
+    codes = model.encode(x)  # uint8, 8 bits a byte
+    ```
+
+    Args:
+        layers, width, bits, initializer, grow_from, seed: see `HashEncoder`.
+            `layers` counts the code layer, as M does in the paper.
+        num_classes: C, number of labels.
+        schedule: "online" (batches, the default) or "full" (Algorithm 1 to
+            the letter; memory 5 N sum_m D_m).
+        alpha_theta, alpha_w, beta, gamma, copy_step, sweeps, code_steps,
+            margin_weight: see `config.Solver`.
+        margin: see `config.Solver`; None means 0.05 for the online schedule
+            and 0, the paper's objective, for the full one.
+    """
+
+    def __init__(
+        self,
+        layers: int = 8,
+        width: int = 256,
+        bits: int = 64,
+        num_classes: int = 10,
+        schedule: str = "online",
+        initializer: str = "looks_linear",
+        grow_from: int | None = None,
+        seed: int = 0,
+        alpha_theta: float = 0.0,
+        alpha_w: float = 1e-3,
+        beta: float = 10.0,
+        gamma: float | None = None,
+        copy_step: float = 0.01,
+        sweeps: int = 1,
+        code_steps: int = 1,
+        margin: float | None = None,
+        margin_weight: float = 0.2,
+        **kwargs,
+    ):
+        config.require(
+            config.is_count(num_classes, 2), "num_classes", num_classes,
+            "an integer >= 2", "or there is nothing to tell apart",
+        )  # fmt: skip
+        config.require(
+            schedule in ("online", "full"), "schedule", schedule,
+            '"online" or "full"', "the two ways to run Algorithm 1",
+        )  # fmt: skip
+        if margin is None:
+            margin = 0.05 if schedule == "online" else 0.0
+        solver = config.Solver(
+            alpha_theta, alpha_w, beta, gamma, copy_step, sweeps, code_steps,
+            margin, margin_weight,
+        )  # fmt: skip
+        super().__init__(**kwargs)
+        self.num_classes = num_classes
+        self.schedule = schedule
+        self.solver = solver
+        self.encoder = HashEncoder(
+            layers, width, bits, initializer, grow_from, seed,
+            dtype=self.dtype_policy, name="encoder",
+        )  # fmt: skip
+        self.store = None
+        self.objective_metric = keras.metrics.Mean(name="objective")
+        self.accuracy_metric = keras.metrics.Mean(name="accuracy")
+        self.layer_residual = LayerMean(layers, name="layer_residual")
+        self.layer_dual = LayerMean(layers, name="layer_dual")
+
+    def build(self, input_shape):
+        if self.built:
+            return
+        self.encoder.build(input_shape)
+        # Small and random: an exact ridge fit on random codes learns noise.
+        self.classifier = self.add_weight(
+            name="classifier",
+            shape=(self.encoder.bits, self.num_classes),
+            initializer=keras.initializers.RandomNormal(
+                stddev=0.1, seed=self.encoder.seed
+            ),
+        )
+        self.built = True
+
+    def call(self, inputs):
+        return self.encoder(inputs)
+
+    def compile(
+        self,
+        optimizer="auto",
+        steps_per_execution: int = 1,
+        jit_compile="auto",
+        run_eagerly: bool = False,
+    ):
+        """Chooses how the consensus of a batch is applied.
+
+        Args:
+            optimizer: a Keras optimizer, which gets the consensus move
+                `theta - theta+` as its gradient; None for line 12 as it
+                stands; "auto" for Adam(1e-3) (None for the full schedule).
+            steps_per_execution, jit_compile, run_eagerly: as in Keras.
+        """
+        self._compile_args = {
+            "optimizer": optimizer,
+            "steps_per_execution": steps_per_execution,
+            "jit_compile": jit_compile,
+            "run_eagerly": run_eagerly,
+        }
+        if isinstance(optimizer, str) and optimizer == "auto":
+            online = self.schedule == "online"
+            optimizer = (
+                keras.optimizers.Adam(1e-3, epsilon=EPSILON) if online else None
+            )
+        if optimizer is not None:
+            optimizer = keras.optimizers.get(optimizer)
+            self._check_optimizer(optimizer)
+        super().compile(
+            optimizer=optimizer,
+            steps_per_execution=steps_per_execution,
+            jit_compile=jit_compile,
+            run_eagerly=run_eagerly,
+        )
+
+    def fit(self, x=None, y=None, batch_size=None, **kwargs):
+        """Trains; takes what `keras.Model.fit` takes.
+
+        Features and labels are checked before, or for `tf.data` while, they
+        are used. The full schedule needs all data at hand: pass arrays or a
+        finite `tf.data` dataset, in a fixed order.
+        """
+        width = self.encoder.kernels[0].shape[0] if self.built else None
+        if isinstance(x, tf.data.Dataset):
+            x = inputs.checked_dataset(x, width, self.num_classes)
+            dim = x.element_spec[0].shape[1]
+        else:
+            x, y = inputs.check_pair(x, y, width, self.num_classes)
+            dim = x.shape[1]
+        self.build((None, dim))
+        if self.optimizer is not None and not self.optimizer.built:
+            self.optimizer.build(self.trainable_variables)
+        if self.schedule == "full":
+            x, y = self.full_dataset(x, y, batch_size or 256), None
+            batch_size = None
+        if isinstance(x, tf.data.Dataset):
+            kwargs.setdefault("shuffle", False)
+        return super().fit(x, y, batch_size=batch_size, **kwargs)
+
+    def train_step(self, data):
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        if sample_weight is not None:
+            raise ValueError(
+                "Sample weights are not part of Algorithm 1; pass (x, y)."
+            )
+        y = inputs.label_vectors(y, self.num_classes, self.compute_dtype)
+        theta, classifier = self.weights_as_tensors()
+        if self.schedule == "full":
+            x, index = x
+            x = unit_length(tf.cast(x, self.compute_dtype))
+            trace = schedules.full_step(
+                self.store, theta, classifier, x, index, y, self.solver,
+                self.assign_weights,
+            )  # fmt: skip
+            # The step saw every sample's own copies; Eq. 4 is about theta.
+            trace = trace._replace(embedding=self.encoder.embed(x))
+        else:
+            x = unit_length(tf.cast(x, self.compute_dtype))
+            weights, sums, trace = schedules.online_step(
+                theta, classifier, x, y, self.solver
+            )
+            self._apply_consensus(theta, classifier, weights, sums)
+        residual = self._update_layer_metrics(trace)
+        logs = self._update_metrics(trace.embedding, y, theta, classifier)
+        return {**logs, **residual}
+
+    def test_step(self, data):
+        x, y, _ = keras.utils.unpack_x_y_sample_weight(data)
+        y = inputs.label_vectors(y, self.num_classes, self.compute_dtype)
+        theta, classifier = self.weights_as_tensors()
+        return self._update_metrics(self(x), y, theta, classifier)
+
+    def encode(self, x, batch_size: int = 1024) -> np.ndarray:
+        """Packed codes of raw features: [n, d] -> [n, ceil(K/8)] uint8."""
+        if not self.built:
+            raise ValueError(
+                "The model has no weights yet: `fit` it or load it first."
+            )
+        x = inputs.check_features(x, self.encoder.kernels[0].shape[0])
+        embedding = self.predict(x, batch_size=batch_size, verbose=0)
+        return codes.pack(codes.binarize(embedding))
+
+    def set_depth(self, depth: int) -> None:
+        """Wakes layers (see `HashEncoder.set_depth`), and retraces."""
+        if depth == self.encoder.depth:
+            return
+        if self.store is not None:
+            raise ValueError(
+                "The full schedule keeps state for a fixed set of layers; "
+                'grow depth with schedule="online".'
+            )
+        self.encoder.set_depth(depth)
+        self.train_function = self.test_function = None
+        self.predict_function = None
+
+    def full_dataset(self, x, y, batch_size):
+        """Batches of ((x, index), y); makes the store if there is none."""
+        if isinstance(x, tf.data.Dataset):
+            rows = [tuple(map(np.asarray, batch)) for batch in x]
+            x, y = (np.concatenate(part) for part in zip(*rows, strict=True))
+        if self.store is None or self.store.num_samples != len(x):
+            self.store = schedules.start_store(
+                *self.weights_as_tensors(), x, self.solver
+            )
+        return tf.data.Dataset.from_tensor_slices(
+            ((x, np.arange(len(x), dtype=np.int32)), y)
+        ).batch(batch_size)
+
+    def weights_as_tensors(self):
+        """Awake kernels with None in place 0, and the classifier."""
+        kernels = self.encoder.awake_kernels
+        theta = (None, *[tf.convert_to_tensor(k.value) for k in kernels])
+        return theta, tf.convert_to_tensor(self.classifier.value)
+
+    def assign_weights(self, theta, classifier):
+        for kernel, value in zip(
+            self.encoder.awake_kernels, theta[1:], strict=True
+        ):
+            kernel.assign(value)
+        self.classifier.assign(classifier)
+
+    def get_config(self):
+        encoder = self.encoder
+        return {
+            **super().get_config(),
+            "layers": encoder.num_layers,
+            "width": encoder.width,
+            "bits": encoder.bits,
+            "num_classes": self.num_classes,
+            "schedule": self.schedule,
+            "initializer": encoder.initializer,
+            "grow_from": encoder.grow_from,
+            "seed": encoder.seed,
+            **dataclasses.asdict(self.solver),
+        }
+
+    def get_compile_config(self):
+        if not self.compiled:
+            return None
+        return keras.saving.serialize_keras_object(
+            {**self._compile_args, "optimizer": self.optimizer}
+        )
+
+    def compile_from_config(self, config):
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        if self.optimizer is not None and self.built:
+            self.optimizer.build(self.trainable_variables)
+
+    def _apply_consensus(self, theta, classifier, weights, sums):
+        if self.optimizer is None:
+            self.assign_weights(weights.theta, weights.classifier)
+            return
+        moves = [
+            old - new
+            for old, new in zip(theta[1:], weights.theta[1:], strict=True)
+        ]
+        moves.append(
+            subproblems.classifier_gradient(
+                classifier, sums.zz, sums.zy, sums.count, self.solver.alpha_w
+            )
+        )
+        self.optimizer.apply(
+            moves, [*self.encoder.awake_kernels, self.classifier]
+        )
+
+    def _update_metrics(self, embedding, y, theta, classifier):
+        count = tf.cast(tf.shape(y)[0], y.dtype)
+        total = objective.objective(
+            embedding, y, theta, classifier,
+            self.solver.alpha_theta, self.solver.alpha_w,
+        )  # fmt: skip
+        # Of several labels, the best-scored one must be among them.
+        best = tf.argmax(tf.matmul(embedding, classifier), axis=-1)
+        correct = tf.gather(y, best, batch_dims=1)
+        self.objective_metric.update_state(total / count, count)
+        self.accuracy_metric.update_state(correct)
+        return {
+            "objective": self.objective_metric.result(),
+            "accuracy": self.accuracy_metric.result(),
+        }
+
+    def _update_layer_metrics(self, trace):
+        places = [m - 1 for m in self.encoder.awake]
+        self.layer_residual.update_state(trace.residual, places)
+        self.layer_dual.update_state(trace.dual, places)
+        return {
+            "residual": self.layer_residual.mean_over_layers(),
+            "dual": self.layer_dual.mean_over_layers(),
+        }
+
+    def _check_optimizer(self, optimizer):
+        if self.schedule == "full":
+            raise ValueError(
+                'schedule="full" is Algorithm 1 to the letter: its consensus '
+                "is line 12, so `optimizer` must be None. Received: "
+                f'optimizer={optimizer.name}. Use schedule="online" with it.'
+            )
+        epsilon = getattr(optimizer, "epsilon", 0.0)
+        if epsilon > 1e-9:
+            warnings.warn(
+                f"{optimizer.name} has epsilon={epsilon:g}, but consensus "
+                "moves can be as small as 1e-6: front layers may stall. Use "
+                f"epsilon={EPSILON:g}, or optimizer='auto'.",
+                stacklevel=3,
+            )

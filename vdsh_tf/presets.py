@@ -1,0 +1,148 @@
+"""All settings of a training run, and presets that are known to train."""
+
+import dataclasses
+
+from vdsh_tf import config
+from vdsh_tf.callbacks import Stage
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """Everything that determines a training run.
+
+    Attributes:
+        data: name for `datasets.load`.
+        data_dir, path: where the data is; see `datasets.load`.
+        queries_per_class, validation_per_class: see `datasets.load`.
+        stages: depth, epochs and learning rate; see `callbacks.GrowDepth`.
+            The last stage's depth is the network's.
+        warmup: share of each stage in which the learning rate rises.
+        batch_size: samples in a step.
+        width, bits, initializer: see `HashEncoder`.
+        schedule: "online" or "full"; see `VDSH`. The full schedule uses no
+            learning rate, and only the last stage.
+        seed: of the split, the starting weights and the order of the data.
+        others: see `config.Solver`.
+    """
+
+    data: str = "digits"
+    data_dir: str | None = None
+    path: str | None = None
+    queries_per_class: int | None = None
+    validation_per_class: int = 0
+    stages: tuple[Stage, ...] = (Stage(8, 10, 1e-3),)
+    warmup: float = 0.1
+    batch_size: int = 256
+    width: int = 256
+    bits: int = 64
+    initializer: str = "looks_linear"
+    schedule: str = "online"
+    seed: int = 0
+    alpha_theta: float = 0.0
+    alpha_w: float = 1e-3
+    beta: float = 10.0
+    gamma: float | None = None
+    copy_step: float = 0.01
+    sweeps: int = 1
+    code_steps: int = 1
+    margin: float | None = None
+    margin_weight: float = 0.2
+
+    def __post_init__(self):
+        config.require(
+            config.is_count(self.batch_size), "batch_size", self.batch_size,
+            "an integer >= 1", "or no step has data",
+        )  # fmt: skip
+        config.require(
+            config.is_count(self.seed, 0), "seed", self.seed,
+            "an integer >= 0", "to make runs repeatable",
+        )  # fmt: skip
+        config.require(
+            len(self.stages) > 0, "stages", self.stages,
+            "one stage or more", "or nothing is trained",
+        )  # fmt: skip
+
+    @property
+    def layers(self) -> int:
+        return self.stages[-1].layers
+
+    @property
+    def epochs(self) -> int:
+        return sum(stage.epochs for stage in self.stages)
+
+    def with_layers(self, layers: int) -> "Run":
+        """The same stages for a network of another depth."""
+        capped = [
+            dataclasses.replace(s, layers=min(s.layers, layers))
+            for s in self.stages
+        ]
+        capped[-1] = dataclasses.replace(capped[-1], layers=layers)
+        return dataclasses.replace(self, stages=tuple(capped))
+
+    def with_epochs(self, epochs: int) -> "Run":
+        """Other length of the last stage, the one at full depth."""
+        last = dataclasses.replace(self.stages[-1], epochs=epochs)
+        return dataclasses.replace(self, stages=(*self.stages[:-1], last))
+
+    def to_json(self) -> dict:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict) -> "Run":
+        known = {field.name for field in dataclasses.fields(cls)}
+        unknown = sorted(set(data) - known)
+        if unknown:
+            raise ValueError(
+                f"A run has no settings named {', '.join(unknown)}. It was "
+                "written by another version; train anew."
+            )
+        stages = tuple(Stage(**stage) for stage in data["stages"])
+        return cls(**{**data, "stages": stages})
+
+
+def parse_stages(text: str) -> tuple[Stage, ...]:
+    """Reads "4:4:1e-3,48:4:3e-4": layers, epochs, learning rate."""
+    try:
+        rows = [part.split(":") for part in text.split(",")]
+        return tuple(
+            Stage(int(layers), int(epochs), float(rate))
+            for layers, epochs, rate in rows
+        )
+    except ValueError as error:
+        raise ValueError(
+            "`stages` must read layers:epochs:learning_rate, with commas "
+            "between stages, such as 4:4:1e-3,48:4:3e-4. Received: "
+            f"{text!r}. {error}"
+        ) from error
+
+
+PRESETS: dict[str, Run] = {
+    "digits": Run(
+        data="digits", stages=parse_stages("4:30:2e-3,8:20:1e-3"),
+        batch_size=64, width=128, bits=32,
+    ),
+    "mnist_small": Run(
+        data="mnist", stages=parse_stages("4:4:2e-3,8:4:1e-3"),
+        width=64, bits=32,
+    ),
+    "mnist": Run(data="mnist", stages=parse_stages("4:6:1e-3,48:6:3e-4")),
+    "fashion_mnist": Run(
+        data="fashion_mnist", stages=parse_stages("4:6:1e-3,16:6:5e-4")
+    ),
+    "cifar10_cnn": Run(
+        data="npz", stages=parse_stages("4:6:1e-3,8:6:5e-4"), width=512
+    ),
+    "cifar10_pixels": Run(
+        data="cifar10", stages=parse_stages("4:6:1e-3,8:6:5e-4"), width=512
+    ),
+}  # fmt: skip
+
+
+def get(name: str) -> Run:
+    """The preset called `name`."""
+    if name not in PRESETS:
+        raise ValueError(
+            f"`preset` must be one of {', '.join(PRESETS)}. "
+            f"Received: preset={name!r}."
+        )
+    return PRESETS[name]

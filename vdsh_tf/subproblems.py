@@ -1,0 +1,220 @@
+"""The four argmins of Algorithm 1. Pure functions; dtype follows the input."""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+# A solved weight copy puts its response exactly on the ReLU kink; rounding
+# must not decide whether such a unit counts as active.
+KINK = 1e-6
+
+
+def solve_top_code(f, u, y, classifier, beta):
+    """Pulls the top code towards what classifies well (line 5).
+
+    Minimises over z, for every sample,
+
+        1/2 |classifier^T z - y|^2 + beta/2 |z - f + u|^2,
+
+    a ridge problem that all samples share the K x K matrix of.
+
+    Args:
+        f: [batch, K], output of the code layer.
+        u: [batch, K], its dual.
+        y: [batch, C], label vectors.
+        classifier: [K, C].
+        beta: scalar > 0.
+
+    Returns:
+        z: [batch, K].
+    """
+    bits = classifier.shape[0]
+    gram = tf.matmul(classifier, classifier, transpose_b=True)
+    gram += beta * tf.eye(bits, dtype=f.dtype)
+    rhs = tf.matmul(y, classifier, transpose_b=True) + beta * (f - u)
+    chol = tf.linalg.cholesky(gram)
+    return tf.transpose(tf.linalg.cholesky_solve(chol, tf.transpose(rhs)))
+
+
+def wanted_bits(y, classifier):
+    """The code that the classifier asks for: [batch, K] of -1, 0, +1.
+
+    A bit should be on for a sample whose labels weigh it more than labels do
+    on average, off when they weigh it less, and is free (0) without labels.
+    Classes that the classifier tells apart get different codes, and about
+    half of the classes are on either side of every bit.
+    """
+    own = tf.matmul(y, classifier, transpose_b=True)
+    average = tf.reduce_mean(classifier, axis=1)
+    count = tf.reduce_sum(y, axis=1, keepdims=True)
+    return tf.sign(own - count * average)
+
+
+class Margin(NamedTuple):
+    """Keeps the code layer's responses s away from the threshold 0.
+
+    Adds  weight/2 |max(0, size - wanted s)|^2  to the objective of each
+    sample. Without it nothing tells a bit that is off how far below zero to
+    stay, and bits flip between items of one class.
+
+    Attributes:
+        wanted: [batch, K] of -1, 0, +1.
+        size: scalar > 0, the distance to keep.
+        weight: scalar > 0, in units of beta.
+    """
+
+    wanted: tf.Tensor
+    size: float
+    weight: float
+
+    def gap(self, response):
+        """[batch, K] >= 0: how far each response is from its margin."""
+        return tf.abs(self.wanted) * tf.nn.relu(
+            self.size - self.wanted * response
+        )
+
+
+def solve_hidden_code(
+    center, target, copy, active, response, steps=1, margin=None
+):
+    """Hands the error of layer m+1 down to the code of layer m (line 8).
+
+    Lowers over z, for every sample,
+
+        |z - center|^2 + |target - relu(copy z)|^2
+
+    (and the margin's term, when layer m+1 is the code layer and has one) by
+    sub-gradient steps from `center`, where the first term is at its
+    minimum. Each step is an exact line search on the current linear piece.
+    Only units that are active below move: a ReLU cannot answer with anything
+    but zero elsewhere, and the error put there would be lost to all layers
+    underneath.
+
+    Args:
+        center: [batch, D_m], f_m - u_m.
+        target: [batch, D_{m+1}], z_{m+1} + u_{m+1}.
+        copy: SampleMatrix of layer m+1.
+        active: [batch, D_m], 1 where f_m is active, else 0.
+        response: [batch, D_{m+1}], copy applied to `center`.
+        steps: number of sub-gradient steps; two matmuls each.
+        margin: Margin of layer m+1, or None.
+
+    Returns:
+        z: [batch, D_m].
+        response: [batch, D_{m+1}], copy applied to `z`.
+    """
+    z = center
+    for step in range(steps):
+        on = tf.cast(response > KINK, response.dtype)
+        error, curvature = on * (tf.nn.relu(response) - target), on
+        if margin is not None:
+            gap = margin.gap(response)
+            short = tf.cast(gap > 0, response.dtype)
+            error -= margin.weight * margin.wanted * gap
+            curvature += margin.weight * short
+        g = copy.rmatvec(error)
+        if step > 0:
+            g += z - center
+        g *= active
+        move = copy.matvec(g)
+        sq = tf.reduce_sum(tf.square(g), axis=-1, keepdims=True)
+        bend = tf.reduce_sum(
+            curvature * tf.square(move), axis=-1, keepdims=True
+        )
+        length = tf.math.divide_no_nan(sq, sq + bend)
+        z -= length * g
+        response -= length * move
+    return z, response
+
+
+def solve_weight_copy(x, target, response, beta, gamma):
+    """Moves each sample's copy of a layer towards its target (line 11).
+
+    For every sample and unit j, minimises over the weight column t_j
+
+        beta (target_j - relu(t_j . x))^2 + gamma |t_j - p_j|^2.
+
+    The first term sees t_j only through s = t_j . x, so the minimiser moves
+    the centre p_j along x alone, and s solves a scalar problem with one
+    candidate on each side of the ReLU kink.
+
+    Args:
+        x: [batch, D_in], the layer's input z_{m-1}.
+        target: [batch, D_out], z_m + u_m.
+        response: [batch, D_out], p x: what the centre answers to x.
+        beta, gamma: scalars > 0.
+
+    Returns:
+        a: [batch, D_out]; zero for a sample whose x is zero.
+    """
+    sq_norm = tf.reduce_sum(tf.square(x), axis=-1, keepdims=True)
+    rho = tf.math.divide_no_nan(gamma, sq_norm)
+
+    def cost(s):
+        fit = tf.square(target - tf.nn.relu(s))
+        return beta * fit + rho * tf.square(s - response)
+
+    on = tf.nn.relu((beta * target + rho * response) / (beta + rho))
+    off = tf.minimum(response, 0)
+    s = tf.where(cost(on) <= cost(off), on, off)
+    return tf.math.divide_no_nan(s - response, sq_norm)
+
+
+def solve_code_copy(x, target, response, beta, gamma, margin):
+    """`solve_weight_copy` for a code layer with a margin.
+
+    The scalar problem of unit j gains a term and a kink,
+
+        beta (target - relu(s))^2 + beta weight max(0, size - wanted s)^2
+        + gamma / |x|^2 (s - response)^2,
+
+    and is quadratic below, between and above the kinks 0 and wanted * size.
+    The minimiser is the best of the three pieces' own.
+    """
+    sq_norm = tf.reduce_sum(tf.square(x), axis=-1, keepdims=True)
+    rho = tf.math.divide_no_nan(gamma, sq_norm)
+    weight = beta * margin.weight
+
+    def cost(s):
+        fit = beta * tf.square(target - tf.nn.relu(s))
+        hinge = weight * tf.square(margin.gap(s))
+        return fit + hinge + rho * tf.square(s - response)
+
+    def stationary(relu_on, hinge_on):
+        top = beta * relu_on * target + weight * hinge_on * edge
+        bottom = beta * relu_on + weight * hinge_on + rho
+        return (top + rho * response) / bottom
+
+    edge = margin.wanted * margin.size
+    low, high = tf.minimum(edge, 0), tf.maximum(edge, 0)
+    up, down = tf.nn.relu(margin.wanted), tf.nn.relu(-margin.wanted)
+    s = tf.minimum(stationary(0.0, up), low)
+    for other in (
+        tf.clip_by_value(stationary(up, up + down), low, high),
+        tf.maximum(stationary(1.0, down), high),
+    ):
+        s = tf.where(cost(other) <= cost(s), other, s)
+    return tf.math.divide_no_nan(s - response, sq_norm)
+
+
+def solve_classifier(zz, zy, alpha_w):
+    """The ridge classifier of all top codes, from two sums (line 14).
+
+    Minimises  alpha_w/2 |W|^2 + 1/2 sum_i |W^T z_i - y_i|^2  over W.
+
+    Args:
+        zz: [K, K], sum_i z_i z_i^T.
+        zy: [K, C], sum_i z_i y_i^T.
+        alpha_w: scalar > 0.
+
+    Returns:
+        classifier: [K, C].
+    """
+    gram = zz + alpha_w * tf.eye(zz.shape[0], dtype=zz.dtype)
+    return tf.linalg.cholesky_solve(tf.linalg.cholesky(gram), zy)
+
+
+def classifier_gradient(classifier, zz, zy, count, alpha_w):
+    """Gradient of line 14's objective, a sample: what an optimizer follows."""
+    total = tf.matmul(zz, classifier) - zy + alpha_w * classifier
+    return total / count
