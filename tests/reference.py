@@ -24,6 +24,8 @@ class Problem:
     alpha_w: float = 0.7
     beta: float = 2.0
     gamma: float = 5.0
+    margin: float = 0.0
+    margin_weight: float = 0.0
 
 
 @dataclasses.dataclass
@@ -83,6 +85,8 @@ def iterate(p, s, code_steps=1):
     """Lines 5-14, in place."""
     num, top = len(p.x), len(p.theta)
     for i in range(num):
+        wanted = wanted_bits(p.y[i], s.classifier) if p.margin else None
+        hinge = (wanted, p.margin, p.margin_weight) if p.margin else None
         f = relu(s.copies[top - 1][i] @ s.z[top - 1][i])
         s.z[top][i] = top_code(f, s.u[top][i], p.y[i], s.classifier, p.beta)
         s.u[top][i] = s.u[top][i] + s.z[top][i] - f
@@ -94,6 +98,7 @@ def iterate(p, s, code_steps=1):
                 s.z[m + 1][i] + s.u[m + 1][i],
                 s.copies[m][i],
                 code_steps,
+                hinge if m + 1 == top else None,
             )
             s.u[m][i] = s.u[m][i] + s.z[m][i] - f
         for m in range(1, top + 1):
@@ -103,6 +108,7 @@ def iterate(p, s, code_steps=1):
                 s.z[m][i] + s.u[m][i],
                 p.beta,
                 p.gamma,
+                hinge if m == top else None,
             )
     for m in range(top):
         total = sum(s.copies[m][i] - s.duals[m][i] for i in range(num))
@@ -115,44 +121,70 @@ def iterate(p, s, code_steps=1):
     )
 
 
+def wanted_bits(y, classifier):
+    """Sign of a label set's weight on each bit, against the average label."""
+    return np.sign(
+        sum(y[c] * (classifier[:, c] - classifier.mean(axis=1))
+            for c in range(len(y)))
+    )  # fmt: skip
+
+
 def top_code(f, u, y, classifier, beta):
     """Line 5: the normal equations of its least squares."""
     lhs = classifier @ classifier.T + beta * np.eye(len(f))
     return np.linalg.solve(lhs, classifier @ y + beta * (f - u))
 
 
-def hidden_code(f, u, target, copy, code_steps):
+def hidden_code(f, u, target, copy, code_steps, hinge=None):
     """Line 8: steps from f - u along active units, exact line search."""
     center = f - u
     z = center.copy()
     for _ in range(code_steps):
         jac = copy * (copy @ z > KINK)[:, None]
         g = (z - center) + jac.T @ (relu(copy @ z) - target)
+        hinge_jac = np.zeros_like(jac)
+        if hinge is not None:
+            wanted, margin, weight = hinge
+            short = np.maximum(0, margin - wanted * (copy @ z))
+            short[wanted == 0] = 0
+            hinge_jac = np.sqrt(weight) * copy * (short > 0)[:, None]
+            g = g - weight * copy.T @ (wanted * short)
         g = np.where(f > KINK, g, 0.0)
         if g @ g > 0:
-            z = z - (g @ g) / (g @ g + (jac @ g) @ (jac @ g)) * g
+            bend = np.sum((jac @ g) ** 2) + np.sum((hinge_jac @ g) ** 2)
+            z = z - (g @ g) / (g @ g + bend) * g
     return z
 
 
-def weight_copy(center, x, target, beta, gamma):
-    """Line 11, row by row: best stationary point on each side of the kink.
+def weight_copy(center, x, target, beta, gamma, hinge=None):
+    """Line 11, row by row: the best of all points where a minimum can be.
 
-    On a side the cost is quadratic in the whole row: its normal equations are
-    solved densely, and a minimiser that left its side is put on the kink.
+    On a linear piece the cost is quadratic in the whole row, and its normal
+    equations are solved densely; the other candidates lie on the kinks.
     """
+    if not x.any():
+        return center
+    wanted, margin, weight = hinge or (np.zeros(len(center)), 0.0, 0.0)
     rows = []
-    for p, t in zip(center, target, strict=True):
-        lhs = beta * np.outer(x, x) + gamma * np.eye(len(x))
-        on = np.linalg.solve(lhs, beta * t * x + gamma * p)
-        if on @ x < 0:
-            on = p - (p @ x) / (x @ x) * x
-        off = p if p @ x <= 0 else p - (p @ x) / (x @ x) * x
+    for p, t, b in zip(center, target, wanted, strict=True):
 
-        def cost(row, p=p, t=t):
-            fit = (t - relu(row @ x)) ** 2
+        def cost(row, p=p, t=t, b=b):
+            short = max(0.0, margin - b * (row @ x)) if b else 0.0
+            fit = (t - relu(row @ x)) ** 2 + weight * short**2
             return beta * fit + gamma * np.sum((row - p) ** 2)
 
-        rows.append(on if cost(on) <= cost(off) else off)
+        candidates = [
+            p + (kink - p @ x) / (x @ x) * x for kink in (0.0, b * margin)
+        ]
+        for relu_on in (0.0, 1.0):
+            for hinge_on in (0.0, 1.0):
+                pull = relu_on + weight * hinge_on
+                lhs = beta * pull * np.outer(x, x) + gamma * np.eye(len(x))
+                goal = relu_on * t + weight * hinge_on * b * margin
+                candidates.append(
+                    np.linalg.solve(lhs, beta * goal * x + gamma * p)
+                )
+        rows.append(min(candidates, key=cost))
     return np.array(rows)
 
 

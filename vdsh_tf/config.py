@@ -130,3 +130,23 @@ class Solver:
                 "an integer >= 1",
                 "or the codes never move",
             )
+
+
+# Measured to train; a full pass takes large steps with a firm classifier.
+SOLVERS = {
+    "online": Solver(margin=0.05),
+    "full": Solver(alpha_w=10.0, beta=0.1, copy_step=0.7),
+}
+
+
+def solver_of(schedule: str, **settings) -> Solver:
+    """The schedule's usual solver with the settings that are not None."""
+    require(
+        schedule in SOLVERS,
+        "schedule",
+        schedule,
+        " or ".join(SOLVERS),
+        "the two ways to run Algorithm 1",
+    )
+    given = {k: v for k, v in settings.items() if v is not None}
+    return dataclasses.replace(SOLVERS[schedule], **given)

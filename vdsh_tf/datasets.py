@@ -6,6 +6,7 @@ through tensorflow-datasets; `npz` reads a user's own file.
 
 import dataclasses
 import os
+import zipfile
 
 import numpy as np
 import tensorflow as tf
@@ -65,35 +66,56 @@ class Split:
         )
 
     def train_batches(
-        self, batch_size: int = 256, seed: int = 0, first_epoch: int = 0
+        self,
+        batch_size: int = 256,
+        seed: int = 0,
+        first_epoch: int = 0,
+        noise: float = 0.0,
     ) -> tuple[tf.data.Dataset, int]:
         """Endless shuffled batches of unit-length rows, for `fit`.
 
-        The order of an epoch depends on `seed` and its number alone, so that
-        training resumed at `first_epoch` sees what it would have seen.
+        Order and noise of an epoch depend on `seed` and its number alone, so
+        that training resumed at `first_epoch` sees what it would have seen.
+
+        Args:
+            batch_size: rows in a batch, at most all.
+            seed: of order and noise.
+            first_epoch: number of the first epoch.
+            noise: length of Gaussian noise added to the unit-length rows.
 
         Returns:
             The dataset, and the number of batches in an epoch. A last batch
             that is not full is dropped, to keep shapes static.
         """
-        num = len(self.train)
+        num, width = self.train.x.shape
         batch_size = min(batch_size, num)
         x = tf.constant(self.train.x)
         y = tf.constant(self.train.y)
+        key = tf.constant(seed, tf.int64)
 
         def epoch(number):
             order = tf.random.experimental.stateless_shuffle(
-                tf.range(num), tf.stack([seed, number])
+                tf.range(num), tf.stack([key, number])
             )
-            rows = tf.data.Dataset.from_tensor_slices(order)
-            return rows.batch(batch_size, drop_remainder=True)
+            index = tf.data.Dataset.from_tensor_slices(order).batch(
+                batch_size, drop_remainder=True
+            )
+            starts = tf.data.Dataset.counter(number * num, batch_size)
+            return tf.data.Dataset.zip(index, starts)
 
-        def fetch(index):
-            return unit_rows(tf.gather(x, index)), tf.gather(y, index)
+        def fetch(index, start):
+            rows = unit_rows(tf.gather(x, index))
+            if noise:
+                speck = tf.random.stateless_normal(
+                    [batch_size, width],
+                    tf.stack([tf.cast(seed, tf.int64), start]),
+                )
+                rows = unit_rows(rows + noise / width**0.5 * speck)
+            return rows, tf.gather(y, index)
 
         dataset = (
             tf.data.Dataset.counter(first_epoch)
-            .flat_map(lambda number: epoch(tf.cast(number, tf.int32)))
+            .flat_map(epoch)
             .map(fetch, num_parallel_calls=tf.data.AUTOTUNE)
             .prefetch(tf.data.AUTOTUNE)
         )
@@ -225,21 +247,16 @@ def _load_npz(path):
         )
     try:
         with np.load(path, allow_pickle=False) as data:
-            x, y = _find_arrays(dict(data), path)
-    except (ValueError, OSError, EOFError) as error:
-        if isinstance(error, _MissingArraysError):
-            raise
+            arrays = dict(data)
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(
             f"{path} must be a .npz file of plain arrays, as `np.savez` "
             f"writes it. Cause: {error}"
         ) from error
+    x, y = _find_arrays(arrays, path)
     if x.dtype == np.float16:
         x = x.astype(np.float32)
     return _checked(x, y)
-
-
-class _MissingArraysError(ValueError):
-    pass
 
 
 def _find_arrays(data, path):
@@ -252,7 +269,7 @@ def _find_arrays(data, path):
     x = next((data[k] for k in _FEATURE_KEYS if k in data), None)
     y = next((data[k] for k in _LABEL_KEYS if k in data), None)
     if x is None or y is None:
-        raise _MissingArraysError(
+        raise ValueError(
             f"{path} must hold `features` and `labels`. Received: "
             f"{', '.join(sorted(data)) or 'no arrays'}."
         )

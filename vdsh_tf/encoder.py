@@ -9,19 +9,23 @@ import tensorflow as tf
 from vdsh_tf import config
 from vdsh_tf.initializers import LooksLinear
 
+TINY = 1e-30
 INITIALIZERS = ("looks_linear", "he_normal", "glorot_uniform")
 
 
 def unit_length(x):
-    """Scales each row to length one; a zero row stays zero.
+    """Scales each row to length one; a row of zeros stays zero.
 
     Divides by the largest entry first, so that neither huge nor tiny rows
-    leave the range of float32 when squared.
+    leave the range of float32 when squared. A row with no entry above TINY
+    counts as zero: runtimes disagree about denormal numbers.
     """
     peak = tf.reduce_max(tf.abs(x), axis=-1, keepdims=True)
-    x = tf.math.divide_no_nan(x, peak)
+    visible = peak > TINY
+    x = x / tf.where(visible, peak, tf.ones_like(peak))
+    x *= tf.cast(visible, x.dtype)
     norm = tf.sqrt(tf.reduce_sum(tf.square(x), axis=-1, keepdims=True))
-    return tf.math.divide_no_nan(x, norm)
+    return x / tf.where(visible, norm, tf.ones_like(norm))
 
 
 def pack_bits(embedding):

@@ -39,9 +39,9 @@ class VDSH(keras.Model):
         schedule: "online" (batches, the default) or "full" (Algorithm 1 to
             the letter; memory 5 N sum_m D_m).
         alpha_theta, alpha_w, beta, gamma, copy_step, sweeps, code_steps,
-            margin_weight: see `config.Solver`.
-        margin: see `config.Solver`; None means 0.05 for the online schedule
-            and 0, the paper's objective, for the full one.
+            margin, margin_weight: see `config.Solver`; None takes what
+            `config.SOLVERS` has for the schedule. The full schedule has no
+            margin of its own accord: it is not in the paper.
     """
 
     def __init__(
@@ -54,31 +54,33 @@ class VDSH(keras.Model):
         initializer: str = "looks_linear",
         grow_from: int | None = None,
         seed: int = 0,
-        alpha_theta: float = 0.0,
-        alpha_w: float = 1e-3,
-        beta: float = 10.0,
+        alpha_theta: float | None = None,
+        alpha_w: float | None = None,
+        beta: float | None = None,
         gamma: float | None = None,
-        copy_step: float = 0.01,
-        sweeps: int = 1,
-        code_steps: int = 1,
+        copy_step: float | None = None,
+        sweeps: int | None = None,
+        code_steps: int | None = None,
         margin: float | None = None,
-        margin_weight: float = 0.2,
+        margin_weight: float | None = None,
         **kwargs,
     ):
         config.require(
             config.is_count(num_classes, 2), "num_classes", num_classes,
             "an integer >= 2", "or there is nothing to tell apart",
         )  # fmt: skip
-        config.require(
-            schedule in ("online", "full"), "schedule", schedule,
-            '"online" or "full"', "the two ways to run Algorithm 1",
-        )  # fmt: skip
-        if margin is None:
-            margin = 0.05 if schedule == "online" else 0.0
-        solver = config.Solver(
-            alpha_theta, alpha_w, beta, gamma, copy_step, sweeps, code_steps,
-            margin, margin_weight,
-        )  # fmt: skip
+        solver = config.solver_of(
+            schedule,
+            alpha_theta=alpha_theta,
+            alpha_w=alpha_w,
+            beta=beta,
+            gamma=gamma,
+            copy_step=copy_step,
+            sweeps=sweeps,
+            code_steps=code_steps,
+            margin=margin,
+            margin_weight=margin_weight,
+        )
         super().__init__(**kwargs)
         self.num_classes = num_classes
         self.schedule = schedule

@@ -18,11 +18,12 @@ class Run:
             The last stage's depth is the network's.
         warmup: share of each stage in which the learning rate rises.
         batch_size: samples in a step.
+        noise: length of Gaussian noise on the unit-length inputs.
         width, bits, initializer: see `HashEncoder`.
         schedule: "online" or "full"; see `VDSH`. The full schedule uses no
             learning rate, and only the last stage.
         seed: of the split, the starting weights and the order of the data.
-        others: see `config.Solver`.
+        others: see `config.Solver`; None is the schedule's usual value.
     """
 
     data: str = "digits"
@@ -33,20 +34,21 @@ class Run:
     stages: tuple[Stage, ...] = (Stage(8, 10, 1e-3),)
     warmup: float = 0.1
     batch_size: int = 256
+    noise: float = 0.0
     width: int = 256
     bits: int = 64
     initializer: str = "looks_linear"
     schedule: str = "online"
     seed: int = 0
-    alpha_theta: float = 0.0
-    alpha_w: float = 1e-3
-    beta: float = 10.0
+    alpha_theta: float | None = None
+    alpha_w: float | None = None
+    beta: float | None = None
     gamma: float | None = None
-    copy_step: float = 0.01
-    sweeps: int = 1
-    code_steps: int = 1
+    copy_step: float | None = None
+    sweeps: int | None = None
+    code_steps: int | None = None
     margin: float | None = None
-    margin_weight: float = 0.2
+    margin_weight: float | None = None
 
     def __post_init__(self):
         config.require(
@@ -57,6 +59,13 @@ class Run:
             config.is_count(self.seed, 0), "seed", self.seed,
             "an integer >= 0", "to make runs repeatable",
         )  # fmt: skip
+        config.require(
+            config.is_number(self.noise) and self.noise >= 0,
+            "noise",
+            self.noise,
+            "a number >= 0",
+            "because it is a length",
+        )
         config.require(
             len(self.stages) > 0, "stages", self.stages,
             "one stage or more", "or nothing is trained",
@@ -125,7 +134,9 @@ PRESETS: dict[str, Run] = {
         data="mnist", stages=parse_stages("4:4:2e-3,8:4:1e-3"),
         width=64, bits=32,
     ),
-    "mnist": Run(data="mnist", stages=parse_stages("4:6:1e-3,48:6:3e-4")),
+    "mnist": Run(
+        data="mnist", stages=parse_stages("4:8:2e-3,48:5:4e-4"), noise=0.3
+    ),
     "fashion_mnist": Run(
         data="fashion_mnist", stages=parse_stages("4:6:1e-3,16:6:5e-4")
     ),

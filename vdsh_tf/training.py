@@ -171,7 +171,9 @@ def finish(directory, model, split, rows) -> dict:
 
 
 def _fit_online(model, run, split, done, follow, verbose):
-    dataset, steps = split.train_batches(run.batch_size, run.seed, done)
+    dataset, steps = split.train_batches(
+        run.batch_size, run.seed, done, run.noise
+    )
     grow = callbacks.GrowDepth(run.stages, run.warmup)
     model.fit(
         dataset,

@@ -1,0 +1,141 @@
+"""The solver against the dense algorithm that stores every copy and dual."""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+from absl.testing import absltest
+from absl.testing import parameterized
+
+from tests import case
+from tests import reference
+from vdsh_tf import admm
+from vdsh_tf import objective
+
+
+def _train(problem, iterations, batch_size, code_steps=1):
+    """Runs the solver; returns weights and the state of all samples."""
+    theta = [None, *[tf.constant(t.T) for t in problem.theta]]
+    weights = admm.start_weights(theta, tf.constant(problem.classifier))
+    gamma = (None, *[problem.gamma] * len(problem.theta))
+    penalties = admm.Penalties(
+        problem.alpha_theta, problem.alpha_w, problem.beta, gamma,
+        problem.margin, problem.margin_weight,
+    )  # fmt: skip
+    parts = [
+        slice(i, i + batch_size) for i in range(0, len(problem.x), batch_size)
+    ]
+    states = [
+        admm.start_samples(weights.theta, tf.constant(problem.x[part]))
+        for part in parts
+    ]
+    sample_step = tf.function(admm.sample_step)
+    for _ in range(iterations):
+        total = None
+        for i, part in enumerate(parts):
+            state, sums, _ = sample_step(
+                weights, states[i][0], tf.constant(problem.y[part]),
+                penalties, states[i][1], code_steps,
+            )  # fmt: skip
+            states[i] = state, None
+            total = sums if total is None else admm.add_sums(total, sums)
+        weights = admm.consensus_step(weights, total, penalties)
+    return weights, [state for state, _ in states], penalties
+
+
+class SolverTest(case.TestCase):
+    # Two iterations are the first to use a non-zero dual v.
+    @parameterized.product(
+        iterations=(1, 2, 20), batch_size=(12, 5, 1), margin=(0.0, 0.3)
+    )
+    def test_matches_dense_algorithm(self, iterations, batch_size, margin):
+        problem = dataclasses.replace(
+            reference.make_problem(), margin=margin, margin_weight=0.4
+        )
+        want = reference.train(problem, iterations)
+        got, states, _ = _train(problem, iterations, batch_size)
+        for m, theta in enumerate(want.theta, start=1):
+            self.assert_close(
+                got.theta[m], theta.T, rtol=0, atol=1e-10, msg=f"theta_{m}"
+            )
+            for name, rows in (("z", want.z), ("u", want.u)):
+                mine = tf.concat([getattr(s, name)[m] for s in states], 0)
+                self.assert_close(
+                    mine, np.array(rows[m]), rtol=0, atol=1e-10, msg=name
+                )
+        self.assert_close(got.classifier, want.classifier, rtol=0, atol=1e-10)
+
+    def test_matches_dense_algorithm_with_more_code_steps(self):
+        problem = reference.make_problem(seed=3)
+        want = reference.start(problem)
+        for _ in range(4):
+            reference.iterate(problem, want, code_steps=3)
+        got, _, _ = _train(problem, 4, 12, code_steps=3)
+        for m, theta in enumerate(want.theta, start=1):
+            self.assert_close(got.theta[m], theta.T, rtol=0, atol=1e-10)
+
+    def test_training_moves_the_weights(self):
+        problem = reference.make_problem()
+        got, _, _ = _train(problem, 2, 12)
+        for m, theta in enumerate(problem.theta, start=1):
+            self.assertGreater(np.abs(got.theta[m] - theta.T).max(), 1e-4)
+
+    @parameterized.parameters(1, 2, 5)
+    def test_augmented_lagrangian(self, iterations):
+        problem = reference.make_problem()
+        want = reference.train(problem, iterations)
+        weights, states, penalties = _train(problem, iterations, 12)
+        got = objective.augmented_lagrangian(
+            weights, states[0], tf.constant(problem.y), penalties
+        )
+        self.assert_close(
+            got, reference.augmented_lagrangian(problem, want), rtol=1e-10
+        )
+
+    def test_objective(self):
+        problem = reference.make_problem()
+        theta = [None, *[tf.constant(t.T) for t in problem.theta]]
+        state, _ = admm.start_samples(theta, tf.constant(problem.x))
+        got = objective.objective(
+            state.z[-1], problem.y, theta, tf.constant(problem.classifier),
+            problem.alpha_theta, problem.alpha_w,
+        )  # fmt: skip
+        want = reference.objective(problem, problem.theta, problem.classifier)
+        self.assert_close(got, want, rtol=1e-12)
+
+    def test_norms_of_residuals_and_duals(self):
+        problem = reference.make_problem()
+        before = reference.train(problem, 2)
+        want = reference.train(problem, 3)
+        weights, states, penalties = _train(problem, 3, 12)
+        duals = objective.weight_dual_norms(weights, states[0], penalties)
+        for m in range(1, len(problem.theta) + 1):
+            norms = [np.linalg.norm(v) for v in want.duals[m - 1]]
+            self.assert_close(duals[m - 1], problem.gamma * np.mean(norms))
+        weights, states, penalties = _train(problem, 2, 12)
+        _, _, trace = admm.sample_step(
+            weights, states[0], tf.constant(problem.y), penalties
+        )
+        for m in range(1, len(problem.theta) + 1):
+            # u grew by z - f, so the residual is the dual's change.
+            change = np.array(want.u[m]) - np.array(before.u[m])
+            self.assert_close(
+                trace.residual[m - 1],
+                np.mean(np.linalg.norm(change, axis=1)),
+            )
+            self.assert_close(
+                trace.dual[m - 1],
+                problem.beta * np.mean(np.linalg.norm(want.u[m], axis=1)),
+            )
+
+    def test_relative_gamma_sets_the_mean_step(self):
+        inputs = tf.constant([[1.0, 2.0], [0.0, 1.0]], tf.float64)
+        z = (inputs, tf.ones([2, 3]))
+        gamma = admm.relative_gamma(z, beta=4.0, copy_step=0.2)
+        sq_norm = (5.0 + 1.0) / 2
+        share = 4.0 * sq_norm / (4.0 * sq_norm + gamma[1])
+        self.assert_close(share, 0.2)
+
+
+if __name__ == "__main__":
+    absltest.main()
