@@ -36,7 +36,7 @@ def _model(optimizer="auto", **kwargs):
 
 
 def _kernels(model):
-    return [np.array(k) for k in (*model.encoder.kernels, model.classifier)]
+    return [k.numpy() for k in (*model.encoder.kernels, model.classifier)]
 
 
 class FitTest(case.TestCase):
@@ -46,7 +46,7 @@ class FitTest(case.TestCase):
         model = _model(schedule=schedule)
         model.fit(x, y, epochs=1, batch_size=32, verbose=0)
         before = model.evaluate(x, y, verbose=0)
-        epochs = 25 if schedule == "online" else 100
+        epochs = 60 if schedule == "online" else 100
         history = model.fit(x, y, epochs=epochs, batch_size=100, verbose=0)
         objective, accuracy = model.evaluate(x, y, verbose=0)
         self.assertLess(objective, 0.7 * before[0])
@@ -119,7 +119,7 @@ class ScheduleTest(case.TestCase):
         for schedule in ("online", "full"):
             model = _model(
                 None, schedule=schedule, gamma=gamma, margin=margin,
-                dtype="float64",
+                alpha_w=0.5, beta=2.0, copy_step=0.1, dtype="float64",
             )  # fmt: skip
             size = len(x) if schedule == "online" else 7
             model.fit(x, y, batch_size=size, shuffle=False, verbose=0)
@@ -153,9 +153,10 @@ class ScheduleTest(case.TestCase):
 
     def test_sweeps_continue_the_algorithm_on_the_batch(self):
         x, y = _data()
-        online = _model(None, sweeps=3, gamma=3.0, dtype="float64", margin=0.0)
+        same = {"alpha_w": 0.5, "beta": 2.0, "gamma": 3.0, "dtype": "float64"}
+        online = _model(None, sweeps=3, margin=0.0, **same)
         online.fit(x, y, batch_size=len(x), shuffle=False, verbose=0)
-        full = _model(schedule="full", gamma=3.0, dtype="float64")
+        full = _model(schedule="full", **same)
         full.fit(x, y, epochs=3, verbose=0)
         for a, b in zip(
             _kernels(online)[:-1], _kernels(full)[:-1], strict=True

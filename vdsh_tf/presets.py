@@ -19,6 +19,7 @@ class Run:
         warmup: share of each stage in which the learning rate rises.
         batch_size: samples in a step.
         noise: length of Gaussian noise on the unit-length inputs.
+        weight_decay: of the optimizer, decoupled from the gradient.
         width, bits, initializer: see `HashEncoder`.
         schedule: "online" or "full"; see `VDSH`. The full schedule uses no
             learning rate, and only the last stage.
@@ -35,6 +36,7 @@ class Run:
     warmup: float = 0.1
     batch_size: int = 256
     noise: float = 0.0
+    weight_decay: float = 0.0
     width: int = 256
     bits: int = 64
     initializer: str = "looks_linear"
@@ -59,13 +61,12 @@ class Run:
             config.is_count(self.seed, 0), "seed", self.seed,
             "an integer >= 0", "to make runs repeatable",
         )  # fmt: skip
-        config.require(
-            config.is_number(self.noise) and self.noise >= 0,
-            "noise",
-            self.noise,
-            "a number >= 0",
-            "because it is a length",
-        )
+        for name in ("noise", "weight_decay"):
+            value = getattr(self, name)
+            config.require(
+                config.is_number(value) and value >= 0, name, value,
+                "a number >= 0", "because it is a length or a rate",
+            )  # fmt: skip
         config.require(
             len(self.stages) > 0, "stages", self.stages,
             "one stage or more", "or nothing is trained",
@@ -127,24 +128,28 @@ def parse_stages(text: str) -> tuple[Stage, ...]:
 
 PRESETS: dict[str, Run] = {
     "digits": Run(
-        data="digits", stages=parse_stages("4:30:2e-3,8:20:1e-3"),
-        batch_size=64, width=128, bits=32,
+        stages=parse_stages("4:30:2e-3,8:20:1e-3"),
+        batch_size=64, width=128, bits=32, noise=0.3, weight_decay=0.1,
     ),
     "mnist_small": Run(
-        data="mnist", stages=parse_stages("4:4:2e-3,8:4:1e-3"),
-        width=64, bits=32,
+        data="mnist", stages=parse_stages("4:6:5e-3,8:4:2e-3"),
+        width=64, bits=32, noise=0.1, weight_decay=0.1,
     ),
     "mnist": Run(
-        data="mnist", stages=parse_stages("4:8:2e-3,48:5:4e-4"), noise=0.3
+        data="mnist", stages=parse_stages("4:8:3e-3,48:4:4e-4"),
+        noise=0.3, weight_decay=0.3,
     ),
     "fashion_mnist": Run(
-        data="fashion_mnist", stages=parse_stages("4:6:1e-3,16:6:5e-4")
+        data="fashion_mnist", stages=parse_stages("4:8:3e-3,16:4:5e-4"),
+        noise=0.3, weight_decay=0.3,
     ),
     "cifar10_cnn": Run(
-        data="npz", stages=parse_stages("4:6:1e-3,8:6:5e-4"), width=512
+        data="npz", stages=parse_stages("4:8:2e-3,8:4:5e-4"),
+        width=512, noise=0.3, weight_decay=0.3,
     ),
     "cifar10_pixels": Run(
-        data="cifar10", stages=parse_stages("4:6:1e-3,8:6:5e-4"), width=512
+        data="cifar10", stages=parse_stages("4:8:1e-3,8:4:5e-4"),
+        width=512, noise=0.3, weight_decay=0.3,
     ),
 }  # fmt: skip
 

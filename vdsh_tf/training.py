@@ -89,12 +89,12 @@ def build_model(run: Run, num_classes: int) -> VDSH:
             )
         },
     )  # fmt: skip
-    rate = run.stages[0].learning_rate
-    model.compile(
-        optimizer=keras.optimizers.Adam(rate, epsilon=EPSILON)
-        if online
-        else None
+    adam = keras.optimizers.Adam(
+        run.stages[0].learning_rate,
+        epsilon=EPSILON,
+        weight_decay=run.weight_decay or None,
     )
+    model.compile(optimizer=adam if online else None)
     return model
 
 
