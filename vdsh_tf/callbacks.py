@@ -132,7 +132,7 @@ class GrowDepth(keras.callbacks.Callback):
 
 
 class RetrievalEvaluation(keras.callbacks.Callback):
-    """Adds retrieval metrics to the logs: `val_map` and the others.
+    """Adds retrieval metrics to the logs: `val_map` and a few others.
 
     Accuracy does not show when codes collapse; these do. Give it a validation
     part, never the queries.
@@ -141,6 +141,8 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         query, database: objects with `x` and `y`, such as `datasets.Part`.
         every: epochs between evaluations; the last epoch always counts.
     """
+
+    LOGGED = ("map", "precision_r2", "recall_r2", "distinct_codes")
 
     def __init__(self, query, database, every: int = 1):
         super().__init__()
@@ -160,7 +162,7 @@ class RetrievalEvaluation(keras.callbacks.Callback):
             self.model.encoder.bits,
         )
         if logs is not None:
-            logs.update({f"val_{k}": v for k, v in result.items()})
+            logs.update({f"val_{name}": result[name] for name in self.LOGGED})
 
 
 class LayerConvergence(keras.callbacks.Callback):

@@ -1,0 +1,111 @@
+"""The command-line tools, run as a person would."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+from absl.testing import absltest
+from absl.testing import parameterized
+
+from tests import case
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SMALL = ("--stages=2:1:1e-3,3:1:1e-3", "--width=8", "--bits=8")
+
+
+def tool(name, *flags, cwd):
+    """Runs tools/NAME.py; returns the finished process."""
+    return subprocess.run(
+        [sys.executable, os.path.join(ROOT, "tools", f"{name}.py"), *flags],
+        cwd=cwd, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": ROOT},
+    )  # fmt: skip
+
+
+class ToolCase(case.TestCase):
+    def setUp(self):
+        super().setUp()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.cwd = folder.name
+
+    def tool(self, name, *flags):
+        return tool(name, *flags, cwd=self.cwd)
+
+    def assert_error(self, process, pattern):
+        self.assertNotEqual(process.returncode, 0)
+        self.assertRegex(process.stderr, pattern)
+        self.assertNotIn("Traceback", process.stderr)
+
+
+class TrainAndEvaluateTest(ToolCase):
+    def test_train_then_evaluate_gives_the_same_numbers(self):
+        trained = self.tool("train", *SMALL)
+        self.assertEqual(trained.returncode, 0, trained.stderr)
+        self.assertIn("mAP", trained.stdout)
+        self.assertIn("runs/digits-001", trained.stdout)
+        path = os.path.join(self.cwd, "runs", "digits-001", "metrics.json")
+        with open(path) as f:
+            want = json.load(f)
+        evaluated = self.tool("evaluate", "--json")
+        self.assertEqual(evaluated.returncode, 0, evaluated.stderr)
+        got = json.loads(evaluated.stdout)
+        self.assertEqual(got, {key: want[key] for key in got})
+        self.assertIn("map", got)
+        self.assert_error(
+            self.tool("train", "--run_dir=runs/digits-001"),
+            "must be new.*--resume",
+        )
+        self.assert_error(
+            self.tool("train", "--resume", "--run_dir=runs/digits-001"),
+            "must be unfinished",
+        )
+
+    def test_flags_override_the_preset(self):
+        done = self.tool("train", *SMALL, "--run_dir=here", "--layers=4",
+                         "--epochs=2", "--margin=0", "--seed=3")  # fmt: skip
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(os.path.join(self.cwd, "here", "config.json")) as f:
+            config = json.load(f)
+        self.assertEqual(config["stages"][-1]["layers"], 4)
+        self.assertEqual(config["stages"][-1]["epochs"], 2)
+        self.assertEqual(config["margin"], 0.0)
+        self.assertEqual(config["seed"], 3)
+
+    def test_full_schedule_says_its_memory(self):
+        done = self.tool("train", "--schedule=full", "--stages=3:2:1",
+                         "--width=8", "--bits=8")  # fmt: skip
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, r"5 N sum_m D_m = 5 x 1,597 x 24")
+
+    def test_own_features(self):
+        rng = np.random.default_rng(0)
+        path = os.path.join(self.cwd, "mine.npz")
+        np.savez(path, features=rng.random((90, 6)), labels=np.arange(90) % 3)
+        done = self.tool("train", *SMALL, "--data=npz", "--path=mine.npz",
+                         "--queries_per_class=5")  # fmt: skip
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("15 queries against 75 items", done.stdout)
+
+
+class BadFlagsTest(ToolCase):
+    @parameterized.parameters(
+        (("--preset=imagenet",), "must be one of digits.*'imagenet'"),
+        (("--beta=-1",), "`beta` must.*beta=-1"),
+        (("--preset=mnist", "--data_dir=nowhere"), "must exist.*'nowhere'"),
+        (("--resume",), "unfinished run under 'runs'"),
+        (("--bitz=3",), "Unknown command line flag 'bitz'"),
+    )
+    def test_train(self, flags, pattern):
+        self.assert_error(self.tool("train", *flags), pattern)
+        self.assertEqual(os.listdir(self.cwd), [])
+
+    def test_evaluate_without_a_run(self):
+        self.assert_error(self.tool("evaluate"), "python tools/train.py")
+
+
+if __name__ == "__main__":
+    absltest.main()
