@@ -116,6 +116,11 @@ class DatasetTest(case.TestCase):
         with self.assertRaisesRegex(Exception, "from 0 to 2"):
             self._fit(x, y)
 
+    def test_empty(self):
+        x, y = _good()
+        with self.assertRaisesRegex(ValueError, "an empty dataset"):
+            self._fit(x[:0], y[:0])
+
     def test_not_batched(self):
         with self.assertRaisesRegex(ValueError, "forget `.batch"):
             self._fit(*_good(), batch=None)

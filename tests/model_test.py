@@ -106,6 +106,21 @@ class FitTest(case.TestCase):
         self.assertEqual(got.shape, (len(x), 2))
         self.assert_equal(codes.unpack(got, 11), embedding > 0)
 
+    def test_works_inside_a_function_and_with_keras_callbacks(self):
+        x, y = _data()
+        model = _model()
+        stop = keras.callbacks.EarlyStopping(
+            "objective", min_delta=10.0, mode="min"
+        )
+        history = model.fit(
+            x, y, epochs=9, verbose=0, validation_data=(x, y), callbacks=[stop]
+        )
+        self.assertLen(history.history["val_accuracy"], 2)
+        compiled = tf.function(lambda rows: model(rows) * 2.0)
+        self.assert_close(
+            compiled(x), 2 * model.predict(x, verbose=0), atol=1e-5
+        )
+
     def test_encode_before_fit(self):
         with self.assertRaisesRegex(ValueError, "no weights yet"):
             _model().encode(_data()[0])

@@ -83,6 +83,10 @@ def checked_dataset(dataset, width: int | None, num_classes: int):
             "The dataset must yield (x, y) pairs; sample weights are not "
             f"supported. Received: element_spec={spec}."
         )
+    if dataset.cardinality() == 0:
+        raise ValueError(
+            "There must be at least one batch. Received: an empty dataset."
+        )
     x_spec, y_spec = spec
     if x_spec.shape.rank != 2 or x_spec.shape[1] is None:
         raise ValueError(
