@@ -23,7 +23,7 @@ setuptools.setup(
     long_description=(HERE / "README.md").read_text(),
     long_description_content_type="text/markdown",
     license="Apache-2.0",
-    packages=["vdsh_tf", "export"],
+    packages=setuptools.find_packages(include=["vdsh_tf*", "export*"]),
     python_requires=">=3.10",
     install_requires=[
         "absl-py>=2.0",

@@ -41,3 +41,65 @@ def convergence(residual, dual, path: str) -> None:
     figure.colorbar(scale, ax=panels, label="layer (1 is next to the input)")
     with files.replacing(path) as partial:
         figure.savefig(partial, dpi=130)
+
+
+def quality_over_time(lines: dict, path: str) -> None:
+    """Draws mAP, P@r2 and R@r2 over training time, one line a method.
+
+    Args:
+        lines: for each method a list of `benchmarks.quality.Point`.
+        path: PNG file to write.
+    """
+    import matplotlib.figure
+
+    figure = matplotlib.figure.Figure(figsize=(13, 4), layout="constrained")
+    panels = figure.subplots(1, 3)
+    for axes, key, title in zip(
+        panels,
+        ("map", "precision_r2", "recall_r2"),
+        ("mAP", "precision, radius 2", "recall, radius 2"),
+        strict=True,
+    ):
+        for name, points in lines.items():
+            axes.plot(
+                [p.seconds for p in points],
+                [getattr(p, key) for p in points],
+                marker=".",
+                label=name,
+                linewidth=2.5 if name.startswith("VDSH") else 1.2,
+            )
+        axes.set(title=title, xlabel="training time (s)")
+        axes.grid(alpha=0.3)
+        top = max(getattr(p, key) for ps in lines.values() for p in ps)
+        axes.set_ylim(max(0.0, top - 0.25), min(1.0, top + 0.01))
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3)
+    with files.replacing(path) as partial:
+        figure.savefig(partial, dpi=130)
+
+
+def cost(result: dict, path: str) -> None:
+    """Draws the time of a step against depth and width.
+
+    Args:
+        result: for each line its `sizes`, `seconds` and `exponent`.
+        path: PNG file to write.
+    """
+    import matplotlib.figure
+
+    figure = matplotlib.figure.Figure(figsize=(9, 4), layout="constrained")
+    panels = figure.subplots(1, 2)
+    for name, line in result.items():
+        axes = panels[0] if name.startswith("layers") else panels[1]
+        axes.loglog(
+            line["sizes"],
+            [1e3 * s for s in line["seconds"]],
+            marker="o",
+            label=f"{name}: exponent {line['exponent']:.2f}",
+        )
+    for axes, title in zip(panels, ("layers", "units a layer"), strict=True):
+        axes.set(xlabel=title, ylabel="ms a step, batch 256")
+        axes.grid(alpha=0.3, which="both")
+        axes.legend()
+    with files.replacing(path) as partial:
+        figure.savefig(partial, dpi=130)

@@ -1,0 +1,1 @@
+"""Other ways to learn codes, to compare with on the same data and metrics."""

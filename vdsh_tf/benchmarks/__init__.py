@@ -1,0 +1,1 @@
+"""What `tools/benchmark.py` measures, side by side in one run."""

@@ -1,0 +1,192 @@
+"""Quality over training time: ADMM against back-propagation.
+
+Every method trains the same network on the same batches; after each epoch the
+clock stops while its codes are measured on the queries.
+"""
+
+import dataclasses
+import time
+from typing import NamedTuple
+
+import keras
+import numpy as np
+
+from vdsh_tf import datasets
+from vdsh_tf import inputs
+from vdsh_tf import metrics
+from vdsh_tf import training
+from vdsh_tf.baselines import backprop
+from vdsh_tf.callbacks import GrowDepth
+from vdsh_tf.callbacks import Stage
+from vdsh_tf.presets import Run
+
+KEYS = ("map", "precision_r2", "recall_r2")
+
+
+class Point(NamedTuple):
+    """Quality after some training.
+
+    Attributes:
+        seconds: training time, evaluation and start of the process excluded.
+        layers: depth at that time.
+        map, precision_r2, recall_r2: see `metrics.evaluate`.
+    """
+
+    seconds: float
+    layers: int
+    map: float
+    precision_r2: float
+    recall_r2: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Baseline:
+    """One setting of back-propagation by Adam with cosine decay.
+
+    Attributes:
+        start: "looks_linear" or "he_normal".
+        stages: as for ADMM; a single stage is training at full depth.
+        weight_decay: of Adam.
+    """
+
+    start: str
+    stages: tuple[Stage, ...]
+    weight_decay: float = 0.0
+
+    @property
+    def name(self) -> str:
+        depth = "->".join(str(stage.layers) for stage in self.stages)
+        rate = self.stages[-1].learning_rate
+        decay = f", decay {self.weight_decay:g}" if self.weight_decay else ""
+        return f"Adam {depth}, {self.start}, {rate:g}{decay}"
+
+
+class Recorder(keras.callbacks.Callback):
+    """Measures the codes after each epoch, with the clock stopped.
+
+    Args:
+        encode: function of the model and rows that returns packed codes.
+        query, database: datasets.Part with unit-length rows.
+        bits: code length.
+    """
+
+    def __init__(self, encode, query, database, bits: int):
+        super().__init__()
+        self.encode = encode
+        self.query = query
+        self.database = database
+        self.bits = bits
+        self.seconds = 0.0
+        self.layers = 0
+        self.points: list[Point] = []
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._start = time.perf_counter()
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.seconds += time.perf_counter() - self._start
+        result = metrics.evaluate(
+            self.encode(self.model, self.query.x),
+            self.query.y,
+            self.encode(self.model, self.database.x),
+            self.database.y,
+            self.bits,
+        )
+        self.points.append(
+            Point(self.seconds, self.layers, *[result[key] for key in KEYS])
+        )
+
+
+class _Depth(keras.callbacks.Callback):
+    def __init__(self, recorder):
+        super().__init__()
+        self.recorder = recorder
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.recorder.layers = self.model.encoder.depth
+
+
+def unit_part(part: datasets.Part) -> datasets.Part:
+    """The part with rows of unit length, as float32."""
+    return datasets.Part(np.asarray(datasets.unit_rows(part.x)), part.y)
+
+
+def run_admm(run: Run, split, query, database) -> list[Point]:
+    """Trains VDSH as the run says; its quality after each epoch."""
+    keras.utils.set_random_seed(run.seed)
+    model = training.build_model(run, split.num_classes)
+    recorder = Recorder(lambda m, x: m.encode(x), query, database, run.bits)
+    dataset, steps = split.train_batches(
+        run.batch_size, run.seed, noise=run.noise
+    )
+    model.fit(
+        dataset,
+        epochs=run.epochs,
+        steps_per_epoch=steps,
+        verbose=0,
+        callbacks=[
+            recorder,
+            GrowDepth(run.stages, run.warmup),
+            _Depth(recorder),
+        ],
+    )
+    return recorder.points
+
+
+def run_baseline(
+    baseline: Baseline, run: Run, split, query, database
+) -> list[Point]:
+    """Trains the same network by back-propagation, stage by stage."""
+    keras.utils.set_random_seed(run.seed)
+    dim = split.train.x.shape[1]
+    recorder = Recorder(backprop.encode, query, database, run.bits)
+    model, done = None, 0
+    for stage in baseline.stages:
+        if model is None:
+            model = backprop.build(
+                dim, split.num_classes, stage.layers, run.width, run.bits,
+                baseline.start, run.seed,
+            )  # fmt: skip
+        else:
+            model = backprop.insert_identities(model, stage.layers)
+        recorder.layers = stage.layers
+        dataset, steps = split.train_batches(
+            run.batch_size, run.seed, done, run.noise
+        )
+        labelled = dataset.map(
+            lambda x, y: (
+                x,
+                inputs.label_vectors(y, split.num_classes, x.dtype),
+            )
+        )
+        model.compile(
+            _adam(stage, steps, run.warmup, baseline.weight_decay),
+            loss=backprop.half_squared_error,
+        )
+        model.fit(
+            labelled,
+            epochs=stage.epochs,
+            steps_per_epoch=steps,
+            verbose=0,
+            callbacks=[recorder],
+        )
+        done += stage.epochs
+    return recorder.points
+
+
+def time_to(points: list[Point], quality: float) -> float | None:
+    """Seconds until the mAP first reached `quality`; None if it never did."""
+    return next((p.seconds for p in points if p.map >= quality), None)
+
+
+def _adam(stage, steps, warmup, weight_decay):
+    total = steps * stage.epochs
+    rising = int(total * warmup)
+    schedule = keras.optimizers.schedules.CosineDecay(
+        0.0 if rising else stage.learning_rate,
+        total - rising,
+        alpha=0.01,
+        warmup_target=stage.learning_rate if rising else None,
+        warmup_steps=rising,
+    )
+    return keras.optimizers.Adam(schedule, weight_decay=weight_decay or None)

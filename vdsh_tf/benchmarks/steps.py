@@ -1,0 +1,81 @@
+"""Cost of one online training step: growth with size, share of matmuls."""
+
+import itertools
+import time
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from vdsh_tf.model import EPSILON
+from vdsh_tf.model import VDSH
+
+CLASSES = 10
+
+
+def training_step(dim, layers, width, bits, batch, jit_compile=False):
+    """A compiled function that trains on one fixed batch of random rows."""
+    model = VDSH(layers, width, bits, CLASSES)
+    model.compile(keras.optimizers.Adam(1e-5, epsilon=EPSILON))
+    model.build((None, dim))
+    model.optimizer.build(model.trainable_variables)
+    rng = np.random.default_rng(0)
+    x = tf.constant(rng.random((batch, dim)), tf.float32)
+    y = tf.constant(np.arange(batch) % CLASSES)
+
+    @tf.function(jit_compile=jit_compile)
+    def step():
+        return model.train_step((x, y))["objective"]
+
+    return step
+
+
+def bare_matmuls(dim, layers, width, bits, batch):
+    """The same step's matmuls and nothing else: four of each layer's shape.
+
+    All of them run, because all results are returned.
+    """
+    dims = [dim] + [width] * (layers - 1) + [bits]
+    shapes = list(itertools.pairwise(dims))
+    below = [tf.random.normal([batch, d]) for d in dims[:-1]]
+    above = [tf.random.normal([batch, d]) for d in dims[1:]]
+    kernels = [tf.random.normal(shape) for shape in shapes]
+
+    @tf.function
+    def step():
+        out = []
+        for m, kernel in enumerate(kernels):
+            out.append(tf.matmul(below[m], kernel))
+            if m > 0:
+                out.append(tf.matmul(above[m], kernel, transpose_b=True))
+                out.append(tf.matmul(below[m] + 1.0, kernel))
+            out.append(tf.matmul(below[m], above[m], transpose_a=True))
+        return out
+
+    return step
+
+
+def seconds_each(steps: dict, rounds: int = 7, calls: int = 5) -> dict:
+    """Median seconds of a call of each function, taken in turns."""
+    for step in steps.values():
+        for _ in range(3):
+            _wait(step())
+    taken = {name: [] for name in steps}
+    for _ in range(rounds):
+        for name, step in steps.items():
+            start = time.perf_counter()
+            for _ in range(calls):
+                result = step()
+            _wait(result)
+            taken[name].append((time.perf_counter() - start) / calls)
+    return {name: float(np.median(t)) for name, t in taken.items()}
+
+
+def exponent(sizes, seconds) -> float:
+    """Slope of log time over log size."""
+    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+
+
+def _wait(result):
+    for tensor in tf.nest.flatten(result):
+        tensor.numpy()
