@@ -1,7 +1,6 @@
 """VDSH: a Keras model whose `fit` is Algorithm 1, without back-propagation."""
 
 import dataclasses
-import warnings
 
 import keras
 import numpy as np
@@ -11,14 +10,12 @@ from vdsh_tf import codes
 from vdsh_tf import config
 from vdsh_tf import inputs
 from vdsh_tf import objective
+from vdsh_tf import optimizers
 from vdsh_tf import schedules
 from vdsh_tf import subproblems
 from vdsh_tf.encoder import HashEncoder
 from vdsh_tf.encoder import unit_length
 from vdsh_tf.layer_metrics import LayerMean
-
-# Consensus moves are as small as 1e-6; a larger epsilon hides them from Adam.
-EPSILON = 1e-12
 
 
 @keras.saving.register_keras_serializable("vdsh_tf")
@@ -133,16 +130,8 @@ class VDSH(keras.Model):
             "jit_compile": jit_compile,
             "run_eagerly": run_eagerly,
         }
-        if isinstance(optimizer, str) and optimizer == "auto":
-            online = self.schedule == "online"
-            optimizer = (
-                keras.optimizers.Adam(1e-3, epsilon=EPSILON) if online else None
-            )
-        if optimizer is not None:
-            optimizer = keras.optimizers.get(optimizer)
-            self._check_optimizer(optimizer)
         super().compile(
-            optimizer=optimizer,
+            optimizer=optimizers.for_schedule(optimizer, self.schedule),
             steps_per_execution=steps_per_execution,
             jit_compile=jit_compile,
             run_eagerly=run_eagerly,
@@ -183,12 +172,12 @@ class VDSH(keras.Model):
         if self.schedule == "full":
             x, index = x
             x = unit_length(tf.cast(x, self.compute_dtype))
+            # The step sees every sample's own copies; Eq. 4 is about theta.
+            embedding = self.encoder.embed(x)
             trace = schedules.full_step(
                 self.store, theta, classifier, x, index, y, self.solver,
                 self.assign_weights,
-            )  # fmt: skip
-            # The step saw every sample's own copies; Eq. 4 is about theta.
-            trace = trace._replace(embedding=self.encoder.embed(x))
+            )._replace(embedding=embedding)  # fmt: skip
         else:
             x = unit_length(tf.cast(x, self.compute_dtype))
             weights, sums, trace = schedules.online_step(
@@ -322,19 +311,3 @@ class VDSH(keras.Model):
             "residual": self.layer_residual.mean_over_layers(),
             "dual": self.layer_dual.mean_over_layers(),
         }
-
-    def _check_optimizer(self, optimizer):
-        if self.schedule == "full":
-            raise ValueError(
-                'schedule="full" is Algorithm 1 to the letter: its consensus '
-                "is line 12, so `optimizer` must be None. Received: "
-                f'optimizer={optimizer.name}. Use schedule="online" with it.'
-            )
-        epsilon = getattr(optimizer, "epsilon", 0.0)
-        if epsilon > 1e-9:
-            warnings.warn(
-                f"{optimizer.name} has epsilon={epsilon:g}, but consensus "
-                "moves can be as small as 1e-6: front layers may stall. Use "
-                f"epsilon={EPSILON:g}, or optimizer='auto'.",
-                stacklevel=3,
-            )

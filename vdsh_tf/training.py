@@ -9,9 +9,9 @@ from absl import logging
 from vdsh_tf import callbacks
 from vdsh_tf import datasets
 from vdsh_tf import metrics
+from vdsh_tf import optimizers
 from vdsh_tf import plots
 from vdsh_tf import runs
-from vdsh_tf.model import EPSILON
 from vdsh_tf.model import VDSH
 from vdsh_tf.presets import Run
 
@@ -89,11 +89,7 @@ def build_model(run: Run, num_classes: int) -> VDSH:
             )
         },
     )  # fmt: skip
-    adam = keras.optimizers.Adam(
-        run.stages[0].learning_rate,
-        epsilon=EPSILON,
-        weight_decay=run.weight_decay or None,
-    )
+    adam = optimizers.adam(run.stages[0].learning_rate, run.weight_decay)
     model.compile(optimizer=adam if online else None)
     return model
 

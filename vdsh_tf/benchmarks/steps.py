@@ -3,11 +3,10 @@
 import itertools
 import time
 
-import keras
 import numpy as np
 import tensorflow as tf
 
-from vdsh_tf.model import EPSILON
+from vdsh_tf import optimizers
 from vdsh_tf.model import VDSH
 
 CLASSES = 10
@@ -16,7 +15,7 @@ CLASSES = 10
 def training_step(dim, layers, width, bits, batch, jit_compile=False):
     """A compiled function that trains on one fixed batch of random rows."""
     model = VDSH(layers, width, bits, CLASSES)
-    model.compile(keras.optimizers.Adam(1e-5, epsilon=EPSILON))
+    model.compile(optimizers.adam(1e-5))
     model.build((None, dim))
     model.optimizer.build(model.trainable_variables)
     rng = np.random.default_rng(0)
