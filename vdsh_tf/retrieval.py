@@ -1,0 +1,346 @@
+"""HammingIndex: the nearest codes, or all within a radius, on one machine.
+
+```python
+index = HammingIndex(bits=64, encoder=model.encoder)
+index.add(model.encode(database))
+distances, ids = index.search(model.encode(queries), k=10)
+index.save("codes.index")
+```
+
+The searching is faiss's; it is imported when the first index is made.
+"""
+
+import os
+from typing import NamedTuple
+
+import numpy as np
+
+from vdsh_tf import codes as codes_lib
+from vdsh_tf import config
+from vdsh_tf import index_files
+from vdsh_tf import search_structures
+
+KINDS = ("flat", *search_structures.KINDS)
+_LARGEST_ID = np.iinfo(np.int64).max
+
+
+class Neighbors(NamedTuple):
+    """The k nearest of each query, nearest first.
+
+    Attributes:
+        distances: [num_queries, k] int32, in bits.
+        ids: [num_queries, k] int64.
+    """
+
+    distances: np.ndarray
+    ids: np.ndarray
+
+
+class Ball(NamedTuple):
+    """All items within a radius of each query, in no particular order.
+
+    Those of query i are `distances[limits[i]:limits[i + 1]]` and so on.
+
+    Attributes:
+        limits: [num_queries + 1] int64.
+        distances: [total] int32, in bits.
+        ids: [total] int64.
+    """
+
+    limits: np.ndarray
+    distances: np.ndarray
+    ids: np.ndarray
+
+    def sorted_hits(self, query: int) -> tuple[np.ndarray, np.ndarray]:
+        """Distances and ids of one query, nearest first, then by id."""
+        part = slice(self.limits[query], self.limits[query + 1])
+        distances, ids = self.distances[part], self.ids[part]
+        order = np.lexsort((ids, distances))
+        return distances[order], ids[order]
+
+
+class HammingIndex:
+    """Searches packed codes by Hamming distance.
+
+    Every kind keeps the codes as they are and can scan all of them; the
+    others add a structure beside, which costs memory and building time:
+
+    | kind | `search` | `radius_search` | memory, times the codes |
+    |---|---|---|---|
+    | flat | exact, scans | exact, scans | 1 |
+    | hash | exact; fast when the k nearest are within 2 bits, else scans |
+      exact; fast up to radius 3, else scans | 3 |
+    | ivf | approximate: the 8 nearest of sqrt(n) cells | exact, scans | 3 |
+    | hnsw | approximate: walks a graph; poor where many codes are equal |
+      exact, scans | 30 (at 64 bits) |
+
+    (Memory counts 8 bytes a code for ids with the structures.) Items at equal
+    distance come in no particular order, and which of them make the last of
+    k places is left open. A structure is built at the first search or save,
+    follows `add`, and is built anew after `remove`: remove in batches.
+
+    Args:
+        bits: code length K; any, also not a multiple of 8.
+        kind: "flat", "hash", "ivf" or "hnsw".
+        encoder: what makes the codes (a `HashEncoder`, a `VDSH`, or a
+            fingerprint); saved along, to refuse another encoder's queries.
+    """
+
+    def __init__(self, bits: int, kind: str = "flat", encoder=None):
+        config.require(
+            config.is_count(bits), "bits", bits,
+            "an integer >= 1", "the length of the codes",
+        )  # fmt: skip
+        config.require(
+            kind in KINDS, "kind", kind,
+            f"one of {', '.join(KINDS)}", "the ways to search",
+        )  # fmt: skip
+        faiss = search_structures.import_faiss()
+        self.bits = bits
+        self.kind = kind
+        self.fingerprint = fingerprint_of(encoder)
+        self.path = None
+        self._codes = faiss.IndexBinaryFlat(8 * ((bits + 7) // 8))
+        self._ids = np.zeros(0, np.int64)
+        self._structure = None
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @property
+    def ids(self) -> np.ndarray:
+        """[n] int64, in the order of adding."""
+        return self._ids.copy()
+
+    def add(self, codes: np.ndarray, ids=None) -> None:
+        """Adds codes; nothing is added when anything is wrong.
+
+        Args:
+            codes: [n, ceil(bits/8)] uint8, packed.
+            ids: [n] integers that are not in the index yet; default: one more
+                than the largest id, and so on (from 0).
+        """
+        check_codes(codes, self.bits)
+        ids = self._new_ids(ids, len(codes))
+        if not len(codes):
+            return
+        codes = np.ascontiguousarray(codes)
+        self._codes.add(codes)
+        self._ids = np.concatenate([self._ids, ids])
+        if self._structure is not None:
+            if len(self) > self._structure.capacity:
+                self._structure = None
+            else:
+                self._structure.add(codes)
+
+    def search(self, codes: np.ndarray, k: int = 10) -> Neighbors:
+        """The k nearest items of each query code."""
+        check_codes(codes, self.bits, "queries")
+        check_k(k, len(self))
+        codes = np.ascontiguousarray(codes)
+        if self.kind == "flat":
+            distances, rows = self._codes.search(codes, int(k))
+            return Neighbors(distances, self._ids[rows])
+        distances, rows, final = self._built().search(codes, int(k))
+        rest = np.flatnonzero(~final)
+        if len(rest):
+            found = self._codes.search(codes[rest], int(k))
+            distances[rest], rows[rest] = found
+        return Neighbors(distances, self._ids[rows])
+
+    def radius_search(self, codes: np.ndarray, radius: int = 2) -> Ball:
+        """All items at most `radius` bits from each query code."""
+        check_codes(codes, self.bits, "queries")
+        check_radius(radius)
+        codes = np.ascontiguousarray(codes)
+        # Beyond the length of a code, a radius holds everything.
+        radius = min(int(radius), self.bits)
+        found = None
+        if self.kind != "flat" and len(self):
+            found = self._built().radius_search(codes, radius)
+        if found is None:
+            # faiss means "less than".
+            found = self._codes.range_search(codes, radius + 1)
+        limits, distances, rows = found
+        return Ball(
+            limits.astype(np.int64), distances.astype(np.int32), self._ids[rows]
+        )
+
+    def remove(self, ids) -> None:
+        """Removes items; nothing is removed when an id is unknown."""
+        ids = check_ids(ids)
+        unknown = ids[~np.isin(ids, self._ids)]
+        if len(unknown):
+            raise ValueError(
+                "Ids to remove must be in the index. Received: id "
+                f"{unknown[0]} ({len(unknown)} unknown in all)."
+            )
+        rows = np.flatnonzero(np.isin(self._ids, ids))
+        if len(rows):
+            self._codes.remove_ids(rows)
+            self._ids = np.delete(self._ids, rows)
+            self._structure = None
+
+    def save(self, path: str | None = None) -> None:
+        """Writes the index to one file, whole or not at all.
+
+        Args:
+            path: default: where the index was opened or created.
+        """
+        path = path or self.path
+        if path is None:
+            raise ValueError("`path` must say where to save the index.")
+        if self.kind != "flat" and len(self):
+            self._built()
+        index_files.write(
+            path,
+            bits=self.bits,
+            kind=self.kind,
+            fingerprint=self.fingerprint,
+            codes=self._codes.reconstruct_n(0, len(self)),
+            ids=self._ids,
+            structure=self._structure and self._structure.to_bytes(),
+        )
+        self.path = path
+
+    @classmethod
+    def load(cls, path: str, encoder=None) -> "HammingIndex":
+        """Reads an index that `save` wrote.
+
+        Args:
+            path: the file.
+            encoder: what will make the queries, as in the constructor; it
+                must be the one that made the codes. None skips the check.
+        """
+        stored = index_files.read(path, KINDS)
+        check_owner(stored.fingerprint, encoder, path)
+        index = cls(stored.bits, stored.kind, stored.fingerprint)
+        index.path = os.fspath(path)
+        index._codes.add(stored.codes)
+        index._ids = stored.ids
+        if stored.structure is not None:
+            index._structure = search_structures.from_bytes(
+                stored.kind, stored.structure, path, len(index)
+            )
+        return index
+
+    def _built(self):
+        if self._structure is None:
+            codes = self._codes.reconstruct_n(0, len(self))
+            make = search_structures.KINDS[self.kind]
+            self._structure = make(codes, self.bits)
+        return self._structure
+
+    def _new_ids(self, ids, count):
+        last = int(self._ids.max()) if len(self) else -1
+        if ids is None:
+            if last + count > _LARGEST_ID:
+                raise ValueError(
+                    f"Ids go up to {_LARGEST_ID}, and {count} more after "
+                    f"{last} do not fit. Give `ids`."
+                )
+            return np.arange(last + 1, last + 1 + count, dtype=np.int64)
+        ids = check_ids(ids, count)
+        # Rising ids, the usual case, need no search for duplicates.
+        if len(ids) and len(self) and ids.min() <= last:
+            known = ids[np.isin(ids, self._ids)]
+            if len(known):
+                raise_duplicate(known[0])
+        return ids
+
+
+def fingerprint_of(encoder) -> str | None:
+    """The fingerprint of an encoder, of a model's encoder, or as given."""
+    if encoder is None or isinstance(encoder, str):
+        return encoder
+    encoder = getattr(encoder, "encoder", encoder)
+    if not hasattr(encoder, "fingerprint"):
+        raise ValueError(
+            "`encoder` must be a HashEncoder, a VDSH model or a fingerprint. "
+            f"Received: {type(encoder).__name__}."
+        )
+    return encoder.fingerprint()
+
+
+def check_owner(fingerprint: str | None, encoder, where: str) -> None:
+    """Raises unless `encoder` made the codes; None is not checked."""
+    asked = fingerprint_of(encoder)
+    if asked is None or asked == fingerprint:
+        return
+    made = f"encoder {fingerprint}" if fingerprint else "an unnamed encoder"
+    raise ValueError(
+        f"{where} must hold codes of the encoder that makes the queries, or "
+        f"distances mean nothing. Received: codes of {made}, but the encoder "
+        f"is {asked}. Load the encoder that made it, or rebuild: "
+        "`python tools/encode.py` and then `python tools/index.py "
+        "--overwrite`, both with the --run_dir of this encoder."
+    )
+
+
+def check_codes(codes, bits: int, name: str = "codes") -> None:
+    """Raises unless `codes` are packed codes whose padding is zero."""
+    codes_lib.check(codes, bits, name)
+    padding = -bits % 8
+    if padding and (codes[:, -1] & ((1 << padding) - 1)).any():
+        raise ValueError(
+            f"The last {padding} bits of each row of `{name}` must be 0, as "
+            f"`pack` leaves them for {bits} bits, or they count as distance. "
+            "Received: others. Are these codes of another length?"
+        )
+
+
+def check_k(k, size: int) -> None:
+    """Raises unless there are k items to find."""
+    if not _is_integer(k) or not 1 <= k <= size:
+        raise ValueError(
+            "`k` must be an integer from 1 to the number of items in the "
+            f"index, {size}. Received: k={k!r}."
+        )
+
+
+def check_radius(radius) -> None:
+    """Raises unless `radius` is a distance."""
+    if not _is_integer(radius) or radius < 0:
+        raise ValueError(
+            "`radius` must be an integer >= 0, a number of bits. "
+            f"Received: radius={radius!r}."
+        )
+
+
+def check_ids(ids, count: int | None = None) -> np.ndarray:
+    """Returns ids as int64, distinct if there must be `count` of them."""
+    ids = np.asarray(ids)
+    if ids.size == 0:
+        ids = ids.astype(np.int64)
+    if ids.ndim != 1 or ids.dtype.kind not in "iu":
+        raise ValueError(
+            "`ids` must be a row of integers. Received: "
+            f"dtype={ids.dtype}, shape={ids.shape}."
+        )
+    if ids.dtype == np.uint64 and (ids > _LARGEST_ID).any():
+        raise ValueError(
+            f"`ids` must be at most {_LARGEST_ID} (int64). Received: "
+            f"{ids.max()}."
+        )
+    if count is not None:
+        if len(ids) != count:
+            raise ValueError(
+                "Every code needs its id. Received: "
+                f"{count} codes and {len(ids)} ids."
+            )
+        values, counts = np.unique(ids, return_counts=True)
+        if len(values) != count:
+            raise_duplicate(values[counts > 1][0])
+    return ids.astype(np.int64)
+
+
+def raise_duplicate(number) -> None:
+    """Says that an id came twice."""
+    raise ValueError(
+        f"Ids must be distinct, or hits are ambiguous. Received: id {number} "
+        "twice. `remove` an item before adding it again."
+    )
+
+
+def _is_integer(value):
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
