@@ -15,7 +15,7 @@ from absl.testing import absltest
 from absl.testing import parameterized
 from hypothesis import strategies as st
 
-from vdsh_tf import codes as codes_lib
+from tests import hamming
 from vdsh_tf import index_files
 from vdsh_tf import retrieval
 from vdsh_tf.encoder import HashEncoder
@@ -30,50 +30,6 @@ faiss.omp_set_num_threads(1)
 QUICK = hypothesis.settings(max_examples=60, deadline=None, database=None)
 
 
-def random_codes(rng, n, bits, clusters=None, flips=2):
-    """Packed codes; with `clusters`, near-copies of a few centres."""
-    rows = rng.integers(0, 2, (n, bits), dtype=np.uint8)
-    if clusters:
-        centres = rng.integers(0, 2, (clusters, bits), dtype=np.uint8)
-        rows = centres[rng.integers(0, clusters, n)]
-        for _ in range(flips):
-            at = rng.integers(0, bits, n)
-            rows[np.arange(n), at] ^= rng.integers(0, 2, n, dtype=np.uint8)
-    return codes_lib.pack(rows)
-
-
-def all_distances(queries, codes):
-    """Hamming distances from unpacked bits: the slow, plain way."""
-    q = np.unpackbits(queries, axis=1).astype(np.int32)
-    c = np.unpackbits(codes, axis=1).astype(np.int32)
-    return (q[:, None, :] != c[None, :, :]).sum(axis=2)
-
-
-def check_search(found, k, queries, codes, ids, exact=True):
-    """Hits are real, distinct and rising; exact ones are the nearest."""
-    distance = all_distances(queries, codes)
-    row_of = {number: row for row, number in enumerate(ids.tolist())}
-    for q in range(len(queries)):
-        rows = [row_of[number] for number in found.ids[q].tolist()]
-        assert len(set(rows)) == k
-        np.testing.assert_array_equal(distance[q, rows], found.distances[q])
-        assert (np.diff(found.distances[q]) >= 0).all()
-        if exact:
-            nearest = np.sort(distance[q])[:k]
-            np.testing.assert_array_equal(found.distances[q], nearest)
-
-
-def check_ball(found, radius, queries, codes, ids):
-    """Exactly the items within the radius, at their distances."""
-    distance = all_distances(queries, codes)
-    assert len(found.limits) == len(queries) + 1
-    for q in range(len(queries)):
-        distances, got = found.sorted_hits(q)
-        inside = distance[q] <= radius
-        want = sorted(zip(distance[q][inside], ids[inside], strict=True))
-        assert list(zip(distances, got, strict=True)) == want
-
-
 class SearchTest(parameterized.TestCase):
     @parameterized.parameters("flat", "hash", "ivf", "hnsw")
     @hypothesis.given(data=st.data())
@@ -83,7 +39,7 @@ class SearchTest(parameterized.TestCase):
         bits = data.draw(st.integers(1, 512), "bits")
         n = data.draw(st.integers(0, 200), "n")
         clusters = data.draw(st.sampled_from([None, 1, 3]), "clusters")
-        codes = random_codes(rng, n + 4, bits, clusters)
+        codes = hamming.random_codes(rng, n + 4, bits, clusters)
         queries, codes = codes[:4], codes[4:]
         ids = rng.permutation(3 * n)[:n] - n
         index = HammingIndex(bits, kind)
@@ -97,17 +53,17 @@ class SearchTest(parameterized.TestCase):
             k = data.draw(st.integers(1, n), "k")
             exact = kind in ("flat", "hash")
             found = index.search(queries, k)
-            check_search(found, k, queries, codes, ids, exact)
+            hamming.check_search(found, k, queries, codes, ids, exact)
         radius = data.draw(st.integers(0, bits + 3), "radius")
         for r in (radius, min(radius, 2)):
             found = index.radius_search(queries, r)
-            check_ball(found, r, queries, codes, ids)
+            hamming.check_ball(found, r, queries, codes, ids)
 
     @parameterized.parameters("flat", "hash", "ivf", "hnsw")
     def test_remove_and_add_again(self, kind):
         rng = np.random.default_rng(0)
-        codes = random_codes(rng, 300, 61, clusters=5)
-        queries = random_codes(rng, 5, 61)
+        codes = hamming.random_codes(rng, 300, 61, clusters=5)
+        queries = hamming.random_codes(rng, 5, 61)
         ids = 10**12 + np.arange(300) * 7
         index = HammingIndex(61, kind)
         index.add(codes, ids)
@@ -117,15 +73,17 @@ class SearchTest(parameterized.TestCase):
         self.assertLen(index, 200)
         kept = ~np.isin(ids, gone)
         exact = kind in ("flat", "hash")
-        check_search(
+        hamming.check_search(
             index.search(queries, 9), 9, queries, codes[kept], ids[kept], exact
         )
-        check_ball(
+        hamming.check_ball(
             index.radius_search(queries, 28), 28, queries, codes[kept],
             ids[kept],
         )  # fmt: skip
         index.add(codes[~kept], gone)
-        check_ball(index.radius_search(queries, 2), 2, queries, codes, ids)
+        hamming.check_ball(
+            index.radius_search(queries, 2), 2, queries, codes, ids
+        )
 
     @parameterized.parameters("hash", "ivf", "hnsw")
     def test_structures_do_the_work(self, kind):
@@ -133,7 +91,7 @@ class SearchTest(parameterized.TestCase):
         rng = np.random.default_rng(1)
         # Graphs need distinct codes, buckets close ones.
         flips = {"hash": 2, "ivf": 2, "hnsw": 15}[kind]
-        codes = random_codes(rng, 20_000, 64, clusters=50, flips=flips)
+        codes = hamming.random_codes(rng, 20_000, 64, clusters=50, flips=flips)
         index = HammingIndex(64, kind)
         index.add(codes)
         scan = mock.Mock(wraps=index._codes)
@@ -157,7 +115,7 @@ class SearchTest(parameterized.TestCase):
         np.testing.assert_array_equal(found.distances, [[0, 64, 64]])
 
     def test_default_ids_follow_the_largest(self):
-        codes = random_codes(np.random.default_rng(0), 6, 16)
+        codes = hamming.random_codes(np.random.default_rng(0), 6, 16)
         index = HammingIndex(16)
         index.add(codes[:2])
         index.add(codes[2:3], [40])
@@ -167,18 +125,18 @@ class SearchTest(parameterized.TestCase):
     def test_ivf_gets_more_cells_as_it_grows(self):
         rng = np.random.default_rng(0)
         index = HammingIndex(32, "ivf")
-        index.add(random_codes(rng, 400, 32))
-        index.search(random_codes(rng, 1, 32), 1)
+        index.add(hamming.random_codes(rng, 400, 32))
+        index.search(hamming.random_codes(rng, 1, 32), 1)
         few = index._structure._index.nlist
-        index.add(random_codes(rng, 4000, 32))
-        index.search(random_codes(rng, 1, 32), 1)
+        index.add(hamming.random_codes(rng, 4000, 32))
+        index.search(hamming.random_codes(rng, 1, 32), 1)
         self.assertGreater(index._structure._index.nlist, few)
 
 
 class BadInputTest(parameterized.TestCase):
     def setUp(self):
         super().setUp()
-        self.codes = random_codes(np.random.default_rng(0), 10, 12)
+        self.codes = hamming.random_codes(np.random.default_rng(0), 10, 12)
         self.index = HammingIndex(12)
         self.index.add(self.codes)
 
@@ -275,7 +233,7 @@ class FileTest(parameterized.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.path = os.path.join(folder.name, "a.index")
-        self.codes = random_codes(np.random.default_rng(0), 500, 61, 7)
+        self.codes = hamming.random_codes(np.random.default_rng(0), 500, 61, 7)
 
     @parameterized.parameters("flat", "hash", "ivf", "hnsw")
     def test_round_trip(self, kind):
@@ -297,7 +255,7 @@ class FileTest(parameterized.TestCase):
         order = np.argsort(loaded.ids)
         np.testing.assert_array_equal(loaded.ids[order], np.arange(500) - 250)
         found = loaded.radius_search(self.codes[:9], 2)
-        check_ball(
+        hamming.check_ball(
             found, 2, self.codes[:9], self.codes, np.arange(500) - 250
         )  # fmt: skip
 

@@ -257,8 +257,7 @@ def _explained(what):
         yield
     except pymilvus.MilvusException as error:
         raise RuntimeError(
-            f"Milvus could not {what}: {error.message}. Is the server "
-            "still there?"
+            f"Milvus could not {what}. It says: {error.message}."
         ) from error
 
 
