@@ -42,7 +42,7 @@ def write(
             np.lib.format.write_array_header_1_0(f, header)
             done = 0
             for batch in rows.batches(batch_size):
-                f.write(_hash(hasher, batch, done, source).tobytes())
+                f.write(hash_batch(hasher, batch, done, source).tobytes())
                 done += len(batch)
                 if progress is not None:
                     progress(done)
@@ -82,7 +82,8 @@ def read(path: str) -> tuple[np.ndarray, dict]:
     return codes, about
 
 
-def _hash(hasher, batch, start, source):
+def hash_batch(hasher, batch: np.ndarray, start: int, source: str):
+    """Codes of a batch; an error tells where in the source it is."""
     try:
         return hasher(batch)
     except ValueError as error:

@@ -30,7 +30,7 @@ class Hasher:
             )
         self.bits = encoder.bits
         self._kernels = [
-            np.array(kernel.value, np.float32)
+            kernel.numpy().astype(np.float32)
             for kernel in encoder.awake_kernels
         ]
         self.width = len(self._kernels[0])

@@ -87,7 +87,7 @@ def neighbors(queries, found, image_shape, captions, path: str) -> None:
 
     columns = 1 + max(1, *(len(rows) for rows in found))
     figure = matplotlib.figure.Figure(
-        figsize=(0.9 * columns, 1.1 * len(queries)), layout="constrained"
+        figsize=(1.1 * columns, 1.3 * len(queries)), layout="constrained"
     )
     grid = figure.subplots(len(queries), columns, squeeze=False)
     for axes in grid.flat:

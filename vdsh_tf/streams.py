@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-IMAGE_SHAPES = {
+_IMAGE_SHAPES = {
     "digits": (8, 8, 1),
     "mnist": (28, 28, 1),
     "fashion_mnist": (28, 28, 1),
@@ -40,6 +40,24 @@ def open_rows(path: str, image_shape=None) -> "ArrayRows | FileRows | Images":
             f"Received: {path}, which does not exist."
         )
     return FileRows(path)
+
+
+def named_rows(name: str, data: str, load_split):
+    """Rows of a run's own data, or of a file or folder.
+
+    Args:
+        name: "database" or "query" for the run's own, else a path.
+        data: name of the run's data set.
+        load_split: called for the run's `datasets.Split`, if needed.
+    """
+    if name in ("database", "query"):
+        return ArrayRows(getattr(load_split(), name).x)
+    return open_rows(name, image_shape(data))
+
+
+def image_shape(data: str) -> tuple[int, int, int] | None:
+    """Shape of one item of a data set of images, else None."""
+    return _IMAGE_SHAPES.get(data)
 
 
 class ArrayRows:
