@@ -104,7 +104,7 @@ class SearchTest(parameterized.TestCase):
         self.assertGreater(recall, 1 - 1e-9 if kind == "hash" else 0.9)
         if kind == "hash":
             index.radius_search(queries, 3)
-            scan.range_search.assert_not_called()
+            scan.range_search_c.assert_not_called()
 
     def test_scan_completes_what_a_structure_cannot(self):
         codes = np.zeros((40, 8), np.uint8)

@@ -101,7 +101,7 @@ class HammingIndex:
         self.fingerprint = fingerprint_of(encoder)
         self.path = None
         self._codes = faiss.IndexBinaryFlat(8 * ((bits + 7) // 8))
-        self._ids = np.zeros(0, np.int64)
+        self._set_ids(np.zeros(0, np.int64))
         self._structure = None
 
     def __len__(self) -> int:
@@ -126,7 +126,7 @@ class HammingIndex:
             return
         codes = np.ascontiguousarray(codes)
         self._codes.add(codes)
-        self._ids = np.concatenate([self._ids, ids])
+        self._set_ids(np.concatenate([self._ids, ids]))
         if self._structure is not None:
             if len(self) > self._structure.capacity:
                 self._structure = None
@@ -140,13 +140,13 @@ class HammingIndex:
         codes = np.ascontiguousarray(codes)
         if self.kind == "flat":
             distances, rows = self._codes.search(codes, int(k))
-            return Neighbors(distances, self._ids[rows])
+            return Neighbors(distances, self._named(rows))
         distances, rows, final = self._built().search(codes, int(k))
         rest = np.flatnonzero(~final)
         if len(rest):
             found = self._codes.search(codes[rest], int(k))
             distances[rest], rows[rest] = found
-        return Neighbors(distances, self._ids[rows])
+        return Neighbors(distances, self._named(rows))
 
     def radius_search(self, codes: np.ndarray, radius: int = 2) -> Ball:
         """All items at most `radius` bits from each query code."""
@@ -157,14 +157,12 @@ class HammingIndex:
         radius = min(int(radius), self.bits)
         found = None
         if self.kind != "flat" and len(self):
-            found = self._built().radius_search(codes, radius)
+            found = self._built().radius_search(codes, radius, self._named)
         if found is None:
-            # faiss means "less than".
-            found = self._codes.range_search(codes, radius + 1)
-        limits, distances, rows = found
-        return Ball(
-            limits.astype(np.int64), distances.astype(np.int32), self._ids[rows]
-        )
+            found = search_structures.range_search(
+                self._codes, codes, radius, self._named
+            )
+        return Ball(*found)
 
     def remove(self, ids) -> None:
         """Removes items; nothing is removed when an id is unknown."""
@@ -178,7 +176,7 @@ class HammingIndex:
         rows = np.flatnonzero(np.isin(self._ids, ids))
         if len(rows):
             self._codes.remove_ids(rows)
-            self._ids = np.delete(self._ids, rows)
+            self._set_ids(np.delete(self._ids, rows))
             self._structure = None
 
     def save(self, path: str | None = None) -> None:
@@ -217,12 +215,20 @@ class HammingIndex:
         index = cls(stored.bits, stored.kind, stored.fingerprint)
         index.path = os.fspath(path)
         index._codes.add(stored.codes)
-        index._ids = stored.ids
+        index._set_ids(stored.ids)
         if stored.structure is not None:
             index._structure = search_structures.from_bytes(
                 stored.kind, stored.structure, path, len(index)
             )
         return index
+
+    def _set_ids(self, ids):
+        self._ids = ids
+        self._plain = np.array_equal(ids, np.arange(len(ids)))
+
+    def _named(self, rows):
+        """Ids of rows, in new memory; a copy when ids are row numbers."""
+        return rows.copy() if self._plain else self._ids.take(rows)
 
     def _built(self):
         if self._structure is None:

@@ -22,6 +22,26 @@ def import_faiss():
     return faiss
 
 
+def range_search(index, codes: np.ndarray, radius: int, named):
+    """All within a radius: limits, distances and ids.
+
+    As faiss's own `range_search`, without its copies of what are often
+    millions of hits; `named` turns row numbers into ids.
+    """
+    faiss = import_faiss()
+    count = len(codes)
+    found = faiss.RangeSearchResult(count)
+    # faiss means "less than".
+    index.range_search_c(count, faiss.swig_ptr(codes), radius + 1, found)
+    limits = faiss.rev_swig_ptr(found.lims, count + 1).astype(np.int64)
+    total = int(limits[-1])
+    if not total:
+        return limits, np.zeros(0, np.int32), np.zeros(0, np.int64)
+    distances = faiss.rev_swig_ptr(found.distances, total).astype(np.int32)
+    rows = faiss.rev_swig_ptr(found.labels, total)
+    return limits, distances, named(rows)
+
+
 class _Structure:
     """A faiss index that numbers what it is given from 0."""
 
@@ -34,8 +54,8 @@ class _Structure:
     def add(self, codes):
         self._index.add(codes)
 
-    def radius_search(self, codes, radius):
-        """limits, distances and rows, or None if only a scan is complete."""
+    def radius_search(self, codes, radius, named):
+        """As `range_search`, or None if only a scan is complete."""
         return None
 
     def to_bytes(self) -> np.ndarray:
@@ -66,11 +86,11 @@ class Hash(_Structure):
         final = (rows[:, -1] >= 0) & (distances[:, -1] <= self._SEARCH_FLIPS)
         return distances, rows, final
 
-    def radius_search(self, codes, radius):
+    def radius_search(self, codes, radius, named):
         if radius > self._MOST_FLIPS:
             return None
         self._index.nflip = min(radius, self._index.b)
-        return self._index.range_search(codes, radius + 1)
+        return range_search(self._index, codes, radius, named)
 
 
 class InvertedFile(_Structure):
