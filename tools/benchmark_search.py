@@ -10,7 +10,6 @@ for MNIST with 48 layers and a million rows, on two cores.
 """
 
 import json
-import os
 import sys
 import tempfile
 
@@ -38,24 +37,6 @@ flags.DEFINE_string("out", None, "JSON file; default RUN_DIR/search.json.")
 FLAGS = flags.FLAGS
 
 
-def encode_large(directory, database, shape, work, result):
-    """Codes of the large set; notes time and peak memory of making them."""
-    peaks = {}
-    for rows in (max(1, FLAGS.rows // 10), FLAGS.rows):
-        source = os.path.join(work, "rows.npy")
-        out = os.path.join(work, "codes.npy")
-        measures.write_shifted(source, database.x, shape, rows)
-        peaks[rows] = measures.encode_in_child(directory.path, source, out)
-        os.remove(source)
-    small, large = peaks.values()
-    result["encode"] = {
-        "rows": peaks,
-        "rows_per_second": FLAGS.rows / large["seconds"],
-        "peak_ratio": large["peak_mb"] / small["peak_mb"],
-    }
-    return np.load(out)
-
-
 def measure(directory: runs.RunDirectory, work: str) -> dict:
     """All measurements."""
     shape = streams.image_shape(directory.run.data)
@@ -73,7 +54,9 @@ def measure(directory: runs.RunDirectory, work: str) -> dict:
         "database": len(codes),
         "distinct_codes": len(np.unique(codes, axis=0)),
     }
-    large = encode_large(directory, database, shape, work, result)
+    large, result["encode"] = measures.encode_large(
+        directory.path, database.x, shape, work, FLAGS.rows
+    )
     result["distinct_codes_large"] = len(np.unique(large, axis=0))
     random = np.random.default_rng(0).integers(
         0, 256, (len(large), codes.shape[1]), dtype=np.uint8
@@ -111,16 +94,6 @@ def measure(directory: runs.RunDirectory, work: str) -> dict:
     return result
 
 
-def table(result, prefix="") -> None:
-    """Prints one number a line."""
-    for name, value in result.items():
-        if isinstance(value, dict):
-            table(value, f"{prefix}{name} / ")
-        else:
-            shown = f"{value:.6g}" if isinstance(value, float) else value
-            print(f"{prefix + str(name):58} {shown}")
-
-
 def main(argv):
     if len(argv) > 1:
         raise app.UsageError(f"Unknown arguments: {' '.join(argv[1:])}")
@@ -136,7 +109,7 @@ def main(argv):
         files.write_text(out, json.dumps(result, indent=2) + "\n")
     except (ValueError, OSError, RuntimeError, ImportError) as error:
         sys.exit(f"error: {error}")
-    table(result)
+    measures.print_table(result)
     print(out)
 
 

@@ -19,6 +19,7 @@ from absl import logging
 
 from vdsh_tf import code_files
 from vdsh_tf import engines
+from vdsh_tf import index_checks
 from vdsh_tf import retrieval
 from vdsh_tf import runs
 
@@ -48,7 +49,7 @@ def read_ids(path, count):
             f"--ids must name a .npy file of integers. Received: {path}. "
             f"Cause: {error}"
         ) from error
-    return retrieval.check_ids(ids, count)
+    return index_checks.check_ids(ids, count)
 
 
 def build(directory: runs.RunDirectory) -> str:

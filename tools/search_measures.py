@@ -232,3 +232,28 @@ def encode_in_child(run_dir, source, out) -> dict:
         "seconds": time.perf_counter() - start,
         "peak_mb": int(done.stdout) / 1024,
     }
+
+
+def encode_large(run_dir, x, image_shape, work, rows) -> tuple:
+    """Codes of many moved images; time and peak memory of making them."""
+    taken = {}
+    source, out = (os.path.join(work, n) for n in ("rows.npy", "codes.npy"))
+    for count in (max(1, rows // 10), rows):
+        write_shifted(source, x, image_shape, count)
+        taken[count] = encode_in_child(run_dir, source, out)
+    small, large = taken.values()
+    return np.load(out), {
+        "rows": taken,
+        "rows_per_second": rows / large["seconds"],
+        "peak_ratio": large["peak_mb"] / small["peak_mb"],
+    }
+
+
+def print_table(result, prefix="") -> None:
+    """Prints one number a line."""
+    for name, value in result.items():
+        if isinstance(value, dict):
+            print_table(value, f"{prefix}{name} / ")
+        else:
+            shown = f"{value:.6g}" if isinstance(value, float) else value
+            print(f"{prefix + str(name):58} {shown}")

@@ -12,6 +12,7 @@ import logging
 import numpy as np
 
 from vdsh_tf import config
+from vdsh_tf import index_checks
 from vdsh_tf import retrieval
 
 # Milvus answers at most so many hits to a query.
@@ -57,7 +58,7 @@ class MilvusIndex:
                 f"whose description names bits and fingerprint. Received: "
                 f"description={about!r}. Name another collection."
             ) from error
-        retrieval.check_owner(fingerprint, encoder, f"{uri}#{collection}")
+        index_checks.check_owner(fingerprint, encoder, f"{uri}#{collection}")
         with _explained(f"load {collection}"):
             client.load_collection(collection)
         return cls(client, collection, bits, fingerprint)
@@ -75,7 +76,7 @@ class MilvusIndex:
             kind == "flat", "kind", kind,
             '"flat"', "the kind that Milvus has for binary codes here",
         )  # fmt: skip
-        fingerprint = retrieval.fingerprint_of(encoder)
+        fingerprint = index_checks.fingerprint_of(encoder)
         client = _connect(uri)
         with _explained(f"create {collection}"):
             if client.has_collection(collection):
@@ -108,16 +109,16 @@ class MilvusIndex:
 
     def add(self, codes: np.ndarray, ids=None) -> None:
         """Adds codes; ids as in `HammingIndex.add`."""
-        retrieval.check_codes(codes, self.bits)
+        index_checks.check_codes(codes, self.bits)
         if ids is None:
             # A list of all ids is slow; only the default needs it.
             known = self.ids if len(self) else np.zeros(0, np.int64)
             start = int(known[-1]) + 1 if len(known) else 0
             ids = np.arange(start, start + len(codes))
-        ids = retrieval.check_ids(ids, len(codes))
+        ids = index_checks.check_ids(ids, len(codes))
         known = self._known(ids)
         if known:
-            retrieval.raise_duplicate(min(known))
+            index_checks.raise_duplicate(min(known))
         for start in range(0, len(codes), _ROWS):
             part = slice(start, start + _ROWS)
             rows = [
@@ -129,8 +130,8 @@ class MilvusIndex:
 
     def search(self, codes: np.ndarray, k: int = 10) -> retrieval.Neighbors:
         """The k nearest items of each query code; k up to 16,384."""
-        retrieval.check_codes(codes, self.bits, "queries")
-        retrieval.check_k(k, len(self))
+        index_checks.check_codes(codes, self.bits, "queries")
+        index_checks.check_k(k, len(self))
         if k > _MOST_HITS:
             raise ValueError(
                 f"`k` must be at most {_MOST_HITS}, the most that Milvus "
@@ -150,8 +151,8 @@ class MilvusIndex:
         self, codes: np.ndarray, radius: int = 2
     ) -> retrieval.Ball:
         """All items at most `radius` bits from each query code."""
-        retrieval.check_codes(codes, self.bits, "queries")
-        retrieval.check_radius(radius)
+        index_checks.check_codes(codes, self.bits, "queries")
+        index_checks.check_radius(radius)
         # Milvus, as faiss, means "less than".
         bound = min(int(radius), self.bits) + 1
         found = [self._ball(codes[i : i + 1], bound) for i in range(len(codes))]
@@ -165,7 +166,7 @@ class MilvusIndex:
 
     def remove(self, ids) -> None:
         """Removes items; nothing is removed when an id is unknown."""
-        ids = np.unique(retrieval.check_ids(ids))
+        ids = np.unique(index_checks.check_ids(ids))
         unknown = sorted(set(ids.tolist()) - self._known(ids))
         if unknown:
             raise ValueError(

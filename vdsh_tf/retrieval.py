@@ -15,13 +15,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vdsh_tf import codes as codes_lib
 from vdsh_tf import config
+from vdsh_tf import index_checks
 from vdsh_tf import index_files
 from vdsh_tf import search_structures
 
 KINDS = ("flat", *search_structures.KINDS)
-_LARGEST_ID = np.iinfo(np.int64).max
 
 
 class Neighbors(NamedTuple):
@@ -98,7 +97,7 @@ class HammingIndex:
         faiss = search_structures.import_faiss()
         self.bits = bits
         self.kind = kind
-        self.fingerprint = fingerprint_of(encoder)
+        self.fingerprint = index_checks.fingerprint_of(encoder)
         self.path = None
         self._codes = faiss.IndexBinaryFlat(8 * ((bits + 7) // 8))
         self._set_ids(np.zeros(0, np.int64))
@@ -120,7 +119,7 @@ class HammingIndex:
             ids: [n] integers that are not in the index yet; default: one more
                 than the largest id, and so on (from 0).
         """
-        check_codes(codes, self.bits)
+        index_checks.check_codes(codes, self.bits)
         ids = self._new_ids(ids, len(codes))
         if not len(codes):
             return
@@ -135,8 +134,8 @@ class HammingIndex:
 
     def search(self, codes: np.ndarray, k: int = 10) -> Neighbors:
         """The k nearest items of each query code."""
-        check_codes(codes, self.bits, "queries")
-        check_k(k, len(self))
+        index_checks.check_codes(codes, self.bits, "queries")
+        index_checks.check_k(k, len(self))
         codes = np.ascontiguousarray(codes)
         if self.kind == "flat":
             distances, rows = self._codes.search(codes, int(k))
@@ -150,8 +149,8 @@ class HammingIndex:
 
     def radius_search(self, codes: np.ndarray, radius: int = 2) -> Ball:
         """All items at most `radius` bits from each query code."""
-        check_codes(codes, self.bits, "queries")
-        check_radius(radius)
+        index_checks.check_codes(codes, self.bits, "queries")
+        index_checks.check_radius(radius)
         codes = np.ascontiguousarray(codes)
         # Beyond the length of a code, a radius holds everything.
         radius = min(int(radius), self.bits)
@@ -166,7 +165,7 @@ class HammingIndex:
 
     def remove(self, ids) -> None:
         """Removes items; nothing is removed when an id is unknown."""
-        ids = check_ids(ids)
+        ids = index_checks.check_ids(ids)
         unknown = ids[~np.isin(ids, self._ids)]
         if len(unknown):
             raise ValueError(
@@ -211,7 +210,7 @@ class HammingIndex:
                 must be the one that made the codes. None skips the check.
         """
         stored = index_files.read(path, KINDS)
-        check_owner(stored.fingerprint, encoder, path)
+        index_checks.check_owner(stored.fingerprint, encoder, path)
         index = cls(stored.bits, stored.kind, stored.fingerprint)
         index.path = os.fspath(path)
         index._codes.add(stored.codes)
@@ -240,113 +239,16 @@ class HammingIndex:
     def _new_ids(self, ids, count):
         last = int(self._ids.max()) if len(self) else -1
         if ids is None:
-            if last + count > _LARGEST_ID:
+            if last + count > index_checks.LARGEST_ID:
                 raise ValueError(
-                    f"Ids go up to {_LARGEST_ID}, and {count} more after "
-                    f"{last} do not fit. Give `ids`."
+                    f"Ids go up to {index_checks.LARGEST_ID}, and {count} "
+                    f"more after {last} do not fit. Give `ids`."
                 )
             return np.arange(last + 1, last + 1 + count, dtype=np.int64)
-        ids = check_ids(ids, count)
+        ids = index_checks.check_ids(ids, count)
         # Rising ids, the usual case, need no search for duplicates.
         if len(ids) and len(self) and ids.min() <= last:
             known = ids[np.isin(ids, self._ids)]
             if len(known):
-                raise_duplicate(known[0])
+                index_checks.raise_duplicate(known[0])
         return ids
-
-
-def fingerprint_of(encoder) -> str | None:
-    """The fingerprint of an encoder, of a model's encoder, or as given."""
-    if encoder is None or isinstance(encoder, str):
-        return encoder
-    encoder = getattr(encoder, "encoder", encoder)
-    if not hasattr(encoder, "fingerprint"):
-        raise ValueError(
-            "`encoder` must be a HashEncoder, a VDSH model or a fingerprint. "
-            f"Received: {type(encoder).__name__}."
-        )
-    return encoder.fingerprint()
-
-
-def check_owner(fingerprint: str | None, encoder, where: str) -> None:
-    """Raises unless `encoder` made the codes; None is not checked."""
-    asked = fingerprint_of(encoder)
-    if asked is None or asked == fingerprint:
-        return
-    made = f"encoder {fingerprint}" if fingerprint else "an unnamed encoder"
-    raise ValueError(
-        f"{where} must hold codes of the encoder that makes the queries, or "
-        f"distances mean nothing. Received: codes of {made}, but the encoder "
-        f"is {asked}. Load the encoder that made it, or rebuild: "
-        "`python tools/encode.py` and then `python tools/index.py "
-        "--overwrite`, both with the --run_dir of this encoder."
-    )
-
-
-def check_codes(codes, bits: int, name: str = "codes") -> None:
-    """Raises unless `codes` are packed codes whose padding is zero."""
-    codes_lib.check(codes, bits, name)
-    padding = -bits % 8
-    if padding and (codes[:, -1] & ((1 << padding) - 1)).any():
-        raise ValueError(
-            f"The last {padding} bits of each row of `{name}` must be 0, as "
-            f"`pack` leaves them for {bits} bits, or they count as distance. "
-            "Received: others. Are these codes of another length?"
-        )
-
-
-def check_k(k, size: int) -> None:
-    """Raises unless there are k items to find."""
-    if not _is_integer(k) or not 1 <= k <= size:
-        raise ValueError(
-            "`k` must be an integer from 1 to the number of items in the "
-            f"index, {size}. Received: k={k!r}."
-        )
-
-
-def check_radius(radius) -> None:
-    """Raises unless `radius` is a distance."""
-    if not _is_integer(radius) or radius < 0:
-        raise ValueError(
-            "`radius` must be an integer >= 0, a number of bits. "
-            f"Received: radius={radius!r}."
-        )
-
-
-def check_ids(ids, count: int | None = None) -> np.ndarray:
-    """Returns ids as int64, distinct if there must be `count` of them."""
-    ids = np.asarray(ids)
-    if ids.size == 0:
-        ids = ids.astype(np.int64)
-    if ids.ndim != 1 or ids.dtype.kind not in "iu":
-        raise ValueError(
-            "`ids` must be a row of integers. Received: "
-            f"dtype={ids.dtype}, shape={ids.shape}."
-        )
-    if ids.dtype == np.uint64 and (ids > _LARGEST_ID).any():
-        raise ValueError(
-            f"`ids` must be at most {_LARGEST_ID} (int64). Received: "
-            f"{ids.max()}."
-        )
-    if count is not None:
-        if len(ids) != count:
-            raise ValueError(
-                "Every code needs its id. Received: "
-                f"{count} codes and {len(ids)} ids."
-            )
-        values, counts = np.unique(ids, return_counts=True)
-        if len(values) != count:
-            raise_duplicate(values[counts > 1][0])
-    return ids.astype(np.int64)
-
-
-def raise_duplicate(number) -> None:
-    """Says that an id came twice."""
-    raise ValueError(
-        f"Ids must be distinct, or hits are ambiguous. Received: id {number} "
-        "twice. `remove` an item before adding it again."
-    )
-
-
-def _is_integer(value):
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
