@@ -64,19 +64,21 @@ class HammingIndex:
     Every kind keeps the codes as they are and can scan all of them; the
     others add a structure beside, which costs memory and building time:
 
-    | kind | `search` | `radius_search` | memory, times the codes |
-    |---|---|---|---|
-    | flat | exact, scans | exact, scans | 1 |
-    | hash | exact; fast when the k nearest are within 2 bits, else scans |
-      exact; fast up to radius 3, else scans | 3 |
-    | ivf | approximate: the 8 nearest of sqrt(n) cells | exact, scans | 3 |
-    | hnsw | approximate: walks a graph; poor where many codes are equal |
-      exact, scans | 30 (at 64 bits) |
+    - flat: exact, scans everything.
+    - hash: exact. Fast for radii up to 3, and for the k nearest when they are
+      within 2 bits, as for trained codes; scans otherwise. Takes the codes
+      again and 8 to 20 bytes an item.
+    - ivf: `search` is approximate, it looks into 8 of about sqrt(n) cells;
+      `radius_search` is exact and scans. Takes the codes again, 8 bytes an
+      item, and seconds to train.
+    - hnsw: `search` is approximate, it walks a graph, and poor where many
+      codes are equal; `radius_search` is exact and scans. Takes the codes
+      again and 270 bytes an item.
 
-    (Memory counts 8 bytes a code for ids with the structures.) Items at equal
-    distance come in no particular order, and which of them make the last of
-    k places is left open. A structure is built at the first search or save,
-    follows `add`, and is built anew after `remove`: remove in batches.
+    Items at equal distance come in no particular order, and which of them
+    make the last of k places is left open. A structure is built at the first
+    search or save, follows `add`, and is built anew after `remove`: remove in
+    batches.
 
     Args:
         bits: code length K; any, also not a multiple of 8.
