@@ -3,7 +3,10 @@
 header     JSON text: format, version, bits, kind, count, fingerprint
 codes      [n, ceil(bits/8)] uint8
 ids        [n] int64
-structure  bytes of the faiss index of the kind; not there for "flat"
+structure  bytes of the faiss index of distinct codes; this and the next two
+           are not there for "flat"
+members    [n] int64, row numbers, those with equal codes side by side
+starts     [distinct codes] int64, where each code begins in `members`
 
 The archive has checksums, so damage is noticed; nothing in it is pickled.
 """
@@ -30,6 +33,8 @@ class Stored(NamedTuple):
     codes: np.ndarray
     ids: np.ndarray
     structure: np.ndarray | None
+    members: np.ndarray | None
+    starts: np.ndarray | None
 
 
 def write(path, *, bits, kind, fingerprint, codes, ids, structure) -> None:
@@ -50,7 +55,9 @@ def write(path, *, bits, kind, fingerprint, codes, ids, structure) -> None:
     arrays = {"header": np.array(json.dumps(header)), "codes": codes}
     arrays["ids"] = ids
     if structure is not None:
-        arrays["structure"] = structure
+        arrays["structure"] = structure.to_bytes()
+        arrays["members"] = structure.groups.members
+        arrays["starts"] = structure.groups.starts
     with files.replacing(path) as partial, open(partial, "wb") as f:
         np.savez(f, allow_pickle=False, **arrays)
         f.flush()
@@ -78,7 +85,7 @@ def read(path, kinds) -> Stored:
             header["fingerprint"],
             arrays["codes"],
             arrays["ids"],
-            arrays.get("structure"),
+            *(arrays.get(n) for n in ("structure", "members", "starts")),
         )
         _check(stored, header["count"], kinds)
     except (
@@ -104,3 +111,5 @@ def _check(stored, count, kinds):
         raise ValueError(f"ids of shape {stored.ids.shape}")
     if (stored.structure is None) != (stored.kind == "flat" or count == 0):
         raise ValueError(f"structure does not suit kind {stored.kind!r}")
+    if stored.structure is not None and len(stored.members) != count:
+        raise ValueError(f"{len(stored.members)} members of {count}")

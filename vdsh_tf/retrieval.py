@@ -66,14 +66,14 @@ class HammingIndex:
 
     - flat: exact, scans everything.
     - hash: exact. Fast for radii up to 3, and for the k nearest when they are
-      within 2 bits, as for trained codes; scans otherwise. Takes the codes
-      again and 8 to 20 bytes an item.
+      within 2 bits, as for trained codes; scans otherwise. Takes 8 bytes an
+      item, and each distinct code again with 8 to 20 bytes.
     - ivf: `search` is approximate, it looks into 8 of about sqrt(n) cells;
-      `radius_search` is exact and scans. Takes the codes again, 8 bytes an
-      item, and seconds to train.
-    - hnsw: `search` is approximate, it walks a graph, and poor where many
-      codes are equal; `radius_search` is exact and scans. Takes the codes
-      again and 270 bytes an item.
+      `radius_search` is exact and scans. Takes 8 bytes an item, each distinct
+      code again with 8 bytes, and seconds to train.
+    - hnsw: `search` is approximate, it walks a graph; `radius_search` is exact
+      and scans. Takes 8 bytes an item, and each distinct code again with 270
+      bytes.
 
     Items at equal distance come in no particular order, and which of them
     make the last of k places is left open. A structure is built at the first
@@ -158,12 +158,14 @@ class HammingIndex:
         radius = min(int(radius), self.bits)
         found = None
         if self.kind != "flat" and len(self):
-            found = self._built().radius_search(codes, radius, self._named)
+            found = self._built().radius_search(codes, radius)
         if found is None:
-            found = search_structures.range_search(
-                self._codes, codes, radius, self._named
-            )
-        return Ball(*found)
+            found = search_structures.range_search(self._codes, codes, radius)
+        # What is found may be views of memory that `kept` holds.
+        kept, limits, distances, rows = found
+        ball = Ball(limits, distances.astype(np.int32), self._named(rows))
+        del kept
+        return ball
 
     def remove(self, ids) -> None:
         """Removes items; nothing is removed when an id is unknown."""
@@ -198,7 +200,7 @@ class HammingIndex:
             fingerprint=self.fingerprint,
             codes=self._codes.reconstruct_n(0, len(self)),
             ids=self._ids,
-            structure=self._structure and self._structure.to_bytes(),
+            structure=self._structure,
         )
         self.path = path
 
@@ -218,8 +220,9 @@ class HammingIndex:
         index._codes.add(stored.codes)
         index._set_ids(stored.ids)
         if stored.structure is not None:
-            index._structure = search_structures.from_bytes(
-                stored.kind, stored.structure, path, len(index)
+            groups = search_structures.Groups(stored.members, stored.starts)
+            index._structure = search_structures.restore(
+                stored.kind, stored.structure, groups, path
             )
         return index
 

@@ -1,8 +1,9 @@
 """What `HammingIndex` puts beside its codes to look at fewer of them.
 
-Each structure wraps one faiss index over row numbers and says how far its
-answers can be trusted: `search` returns a mask of the queries whose answer is
-final, the index scans for the rest.
+Trained codes collapse: of 69,000 MNIST images, a few hundred codes differ. So
+each structure searches distinct codes, by one faiss index, and hands out the
+items of each. It says how far its answers can be trusted: `search` returns a
+mask of the queries whose answer is final, the index scans for the rest.
 """
 
 import math
@@ -22,11 +23,12 @@ def import_faiss():
     return faiss
 
 
-def range_search(index, codes: np.ndarray, radius: int, named):
-    """All within a radius: limits, distances and ids.
+def range_search(index, codes: np.ndarray, radius: int):
+    """All rows within a radius: limits, distances and rows.
 
     As faiss's own `range_search`, without its copies of what are often
-    millions of hits; `named` turns row numbers into ids.
+    millions of hits: distances and rows are views that live as long as the
+    first result does.
     """
     faiss = import_faiss()
     count = len(codes)
@@ -36,25 +38,101 @@ def range_search(index, codes: np.ndarray, radius: int, named):
     limits = faiss.rev_swig_ptr(found.lims, count + 1).astype(np.int64)
     total = int(limits[-1])
     if not total:
-        return limits, np.zeros(0, np.int32), np.zeros(0, np.int64)
-    distances = faiss.rev_swig_ptr(found.distances, total).astype(np.int32)
-    rows = faiss.rev_swig_ptr(found.labels, total)
-    return limits, distances, named(rows)
+        return found, limits, np.zeros(0, np.float32), np.zeros(0, np.int64)
+    distances = faiss.rev_swig_ptr(found.distances, total)
+    return found, limits, distances, faiss.rev_swig_ptr(found.labels, total)
+
+
+class Groups:
+    """Rows that share a code.
+
+    Attributes:
+        members: [n] int64, all rows, those of a group side by side.
+        starts: [num_groups] int64, where each group begins in `members`.
+    """
+
+    def __init__(self, members: np.ndarray, starts: np.ndarray):
+        self.members = members
+        self.starts = starts
+        self._sizes = np.diff(starts, append=len(members))
+
+    @classmethod
+    def of(cls, codes: np.ndarray) -> "Groups":
+        """Groups equal codes."""
+        padded = np.pad(codes, ((0, 0), (0, -codes.shape[1] % 8)))
+        words = padded.view(np.uint64)
+        order = np.lexsort(words.T)
+        words = words[order]
+        first = np.ones(len(codes), bool)
+        first[1:] = (words[1:] != words[:-1]).any(axis=1)
+        return cls(order.astype(np.int64), np.flatnonzero(first))
+
+    def with_singles(self, count: int) -> "Groups":
+        """The same with `count` more rows, each a group of its own."""
+        n = len(self.members)
+        more = np.arange(n, n + count)
+        return Groups(
+            np.concatenate([self.members, more]),
+            np.concatenate([self.starts, more]),
+        )
+
+    def sizes(self, groups: np.ndarray) -> np.ndarray:
+        """Number of rows in each group; 0 for -1, faiss's "none"."""
+        return np.where(groups < 0, 0, self._sizes[groups])
+
+    def rows(self, groups: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        """The first `counts` rows of each group, one group after another."""
+        ends = np.cumsum(counts)
+        shift = np.repeat(self.starts[groups] - (ends - counts), counts)
+        shift += np.arange(len(shift))
+        return self.members[shift]
 
 
 class _Structure:
-    """A faiss index that numbers what it is given from 0."""
-
-    capacity = math.inf
+    """A faiss index of distinct codes, and the rows of each."""
 
     def __init__(self, codes: np.ndarray, bits: int):
-        self._index = self._make(codes, bits)
-        self._index.add(codes)
+        self.groups = Groups.of(codes)
+        distinct = codes[self.groups.members[self.groups.starts]]
+        self._index = self._make(distinct, bits)
+        self._index.add(distinct)
+        # Later codes are not grouped, so twice as many deserve a new one.
+        self.capacity = 2 * len(codes)
+
+    @classmethod
+    def restore(cls, index, groups: Groups) -> "_Structure":
+        """From what was saved."""
+        structure = cls.__new__(cls)
+        structure._index = index
+        structure.groups = groups
+        structure.capacity = 2 * len(groups.members)
+        return structure
 
     def add(self, codes):
         self._index.add(codes)
+        self.groups = self.groups.with_singles(len(codes))
 
-    def radius_search(self, codes, radius, named):
+    def search(self, codes, k):
+        """[n, k] distances and rows, [n] whether they are the final answer."""
+        distances, groups = self._nearest(codes, min(k, self._index.ntotal))
+        sizes = self.groups.sizes(groups)
+        before = np.cumsum(sizes, axis=1) - sizes
+        taken = np.clip(k - before, 0, sizes)
+        last = np.where(taken > 0, distances, 0).max(axis=1)
+        final = (taken.sum(axis=1) == k) & (last <= self._reach)
+        shape = (len(codes), k)
+        all_distances = np.zeros(shape, np.int32)
+        rows = np.zeros(shape, np.int64)
+        taken = taken[final].ravel()
+        rows[final] = self.groups.rows(groups[final].ravel(), taken).reshape(
+            -1, k
+        )
+        all_distances[final] = np.repeat(
+            distances[final].ravel(), taken
+        ).reshape(-1, k)
+        return all_distances, rows, final
+
+    def radius_search(self, codes, radius):
         """As `range_search`, or None if only a scan is complete."""
         return None
 
@@ -71,7 +149,8 @@ class Hash(_Structure):
     """
 
     _PREFIX = 16
-    _SEARCH_FLIPS = 2
+    # Nearest codes are certain as far as `search` flips bits.
+    _reach = 2
     # Buckets to visit: 137 for 2 flips, 697 for 3, 2,517 for 4.
     _MOST_FLIPS = 3
 
@@ -80,34 +159,31 @@ class Hash(_Structure):
         prefix = min(self._PREFIX, bits)
         return faiss.IndexBinaryHash(8 * codes.shape[1], prefix)
 
-    def search(self, codes, k):
-        self._index.nflip = min(self._SEARCH_FLIPS, self._index.b)
-        distances, rows = self._index.search(codes, k)
-        final = (rows[:, -1] >= 0) & (distances[:, -1] <= self._SEARCH_FLIPS)
-        return distances, rows, final
+    def _nearest(self, codes, k):
+        self._index.nflip = min(self._reach, self._index.b)
+        return self._index.search(codes, k)
 
-    def radius_search(self, codes, radius, named):
+    def radius_search(self, codes, radius):
         if radius > self._MOST_FLIPS:
             return None
         self._index.nflip = min(radius, self._index.b)
-        return range_search(self._index, codes, radius, named)
+        kept, limits, distances, groups = range_search(
+            self._index, codes, radius
+        )
+        sizes = self.groups.sizes(groups)
+        ends = np.concatenate([[0], np.cumsum(sizes)])
+        rows = self.groups.rows(groups, sizes)
+        return kept, ends[limits], np.repeat(distances, sizes), rows
 
 
 class InvertedFile(_Structure):
     """Cells around centres found by k-means; looks into the nearest ones."""
 
+    _reach = math.inf
     _PROBES = 8
     _MOST_CELLS = 4096
     # With fewer codes a cell, faiss warns that centres are ill-determined.
     _CODES_PER_CELL = 39
-
-    def __init__(self, codes, bits):
-        super().__init__(codes, bits)
-        self._set_capacity(len(codes))
-
-    def _set_capacity(self, trained_on):
-        # Twice as many codes deserve more cells.
-        self.capacity = 2 * trained_on
 
     def _make(self, codes, bits):
         faiss = import_faiss()
@@ -124,15 +200,15 @@ class InvertedFile(_Structure):
         index.train(codes)
         return index
 
-    def search(self, codes, k):
+    def _nearest(self, codes, k):
         self._index.nprobe = min(self._PROBES, self._index.nlist)
-        distances, rows = self._index.search(codes, k)
-        return distances, rows, rows[:, -1] >= 0
+        return self._index.search(codes, k)
 
 
 class Graph(_Structure):
     """A navigable small-world graph of codes."""
 
+    _reach = math.inf
     _DEGREE = 32
     _LEAST_EFFORT = 64
 
@@ -140,17 +216,16 @@ class Graph(_Structure):
         faiss = import_faiss()
         return faiss.IndexBinaryHNSW(8 * codes.shape[1], self._DEGREE)
 
-    def search(self, codes, k):
+    def _nearest(self, codes, k):
         self._index.hnsw.efSearch = max(self._LEAST_EFFORT, 2 * k)
-        distances, rows = self._index.search(codes, k)
-        return distances, rows, rows[:, -1] >= 0
+        return self._index.search(codes, k)
 
 
 KINDS = {"hash": Hash, "ivf": InvertedFile, "hnsw": Graph}
 
 
-def from_bytes(kind: str, data: np.ndarray, path: str, count: int):
-    """The structure that `to_bytes` gave, or an error naming its file."""
+def restore(kind: str, data: np.ndarray, groups: Groups, path: str):
+    """The structure that was saved, or an error naming its file."""
     faiss = import_faiss()
     try:
         index = faiss.deserialize_index_binary(data)
@@ -160,13 +235,9 @@ def from_bytes(kind: str, data: np.ndarray, path: str, count: int):
             f"({faiss.__version__}) cannot read: it is of another version. "
             f"Build the index anew. Cause: {error}"
         ) from error
-    if index.ntotal != count:
+    if index.ntotal != len(groups.starts):
         raise ValueError(
             f"{path} is damaged: its structure holds {index.ntotal} codes of "
-            f"{count}. Build the index anew."
+            f"{len(groups.starts)}. Build the index anew."
         )
-    structure = KINDS[kind].__new__(KINDS[kind])
-    structure._index = index
-    if kind == "ivf":
-        structure._set_capacity(count)
-    return structure
+    return KINDS[kind].restore(index, groups)
