@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import time
 
 import hypothesis
 import numpy as np
@@ -149,6 +150,19 @@ class CurvesTest(parameterized.TestCase):
             got["recall"],
             np.mean(found / hits.sum(axis=1, keepdims=True), axis=0),
         )
+
+    def test_fast_enough(self):
+        """1,000 x 69,000 takes half a second; 5 s are the promise."""
+        rng = np.random.default_rng(0)
+        codes = rng.integers(0, 256, (70_000, 8), dtype=np.uint8)
+        y = rng.integers(10, size=70_000)
+        start = time.perf_counter()
+        counts = metrics.count_by_distance(
+            codes[:1000], y[:1000], codes[1000:], y[1000:]
+        )
+        metrics.summarize(counts, codes[1000:], 64)
+        curves.retrieval_curves(counts)
+        self.assertLess(time.perf_counter() - start, 5)
 
     def test_ends(self):
         rng = np.random.default_rng(0)

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import shutil
+import sys
 import tempfile
 
 import matplotlib.image
@@ -24,7 +25,7 @@ from vdsh_tf.retrieval import HammingIndex
 
 pytest.importorskip("faiss", reason="search needs `pip install faiss-cpu`")
 
-TOOLS = os.path.join(os.path.dirname(__file__), "..", "tools")
+TOOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tools")
 
 
 def run_tool(name, *args):
@@ -35,6 +36,7 @@ def run_tool(name, *args):
         f"tool_{name}", os.path.join(TOOLS, f"{name}.py")
     )
     module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, TOOLS)
     try:
         spec.loader.exec_module(module)
         flags.FLAGS([name, *args])
@@ -43,6 +45,7 @@ def run_tool(name, *args):
     except SystemExit as stop:
         error = str(stop)
     finally:
+        sys.path.remove(TOOLS)
         for flag in set(flags.FLAGS) - before:
             delattr(flags.FLAGS, flag)
         flags.FLAGS.unparse_flags()
@@ -229,6 +232,22 @@ class ToolsTest(parameterized.TestCase):
             )
         picture = matplotlib.image.imread(self.in_run("curves.png"))
         self.assertGreater(picture[..., :3].std(), 0.05)
+
+    def test_benchmark(self):
+        self.run_ok("benchmark_search", "--rows=2000", "--repeats=1")
+        with open(self.in_run("search.json")) as f:
+            result = json.load(f)
+        for data in ("database", "large", "random"):
+            for kind, row in result[f"kinds_{data}"].items():
+                self.assertEqual(row["radius_recall"], 1.0)
+                if kind in ("flat", "hash"):
+                    self.assertEqual(row["search_recall"], 1.0)
+        self.assertLess(result["ties"]["gap_in_standard_errors"], 3)
+        # Of the tool that encodes, not of this process.
+        for row in result["encode"]["rows"].values():
+            self.assertBetween(row["peak_mb"], 100, 1500)
+        self.run_bad("--k must be", "benchmark_search", "--k=0")
+        self.run_bad("25 moves", "benchmark_search", "--rows=1000000")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from absl import app
 from absl import flags
 from absl import logging
 
+from vdsh_tf import codes as codes_lib
 from vdsh_tf import files
 from vdsh_tf import runs
 from vdsh_tf import streams
@@ -58,11 +59,13 @@ def measure(directory: runs.RunDirectory, work: str) -> dict:
         directory.path, database.x, shape, work, FLAGS.rows
     )
     result["distinct_codes_large"] = len(np.unique(large, axis=0))
-    random = np.random.default_rng(0).integers(
-        0, 256, (len(large), codes.shape[1]), dtype=np.uint8
+    random = codes_lib.pack(
+        np.random.default_rng(0).integers(
+            0, 2, (len(large), bits), dtype=np.uint8
+        )
     )
     one_off = random[:100].copy()
-    one_off[:, 0] ^= 1
+    one_off[:, 0] ^= 128
     few = np.ascontiguousarray(queries[:: max(1, len(queries) // 100)])
     for name, base, asked, names in (
         ("database", codes, queries, ("hash", "ivf", "hnsw")),
@@ -72,10 +75,9 @@ def measure(directory: runs.RunDirectory, work: str) -> dict:
         if len(base) > FLAGS.hnsw_rows:
             names = tuple(n for n in names if n != "hnsw")
         args = (base, asked, bits)
-        if bits % 8 == 0 or name != "random":
-            result[f"kinds_{name}"] = measures.kinds(
-                *args, names, FLAGS.k, FLAGS.repeats
-            )
+        result[f"kinds_{name}"] = measures.kinds(
+            *args, names, FLAGS.k, FLAGS.repeats
+        )
         result[f"faiss_{name}"] = measures.against_faiss(
             *args, FLAGS.k, 3 * FLAGS.repeats
         )

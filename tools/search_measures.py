@@ -225,6 +225,8 @@ def encode_in_child(run_dir, source, out) -> dict:
         [sys.executable, "-c", between, *command],
         stdout=subprocess.PIPE,
         check=False,
+        # The library that is measured here, wherever it was imported from.
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     if done.returncode:
         raise RuntimeError(f"tools/encode.py ended with {done.returncode}.")
