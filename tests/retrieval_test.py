@@ -43,7 +43,8 @@ class SearchTest(parameterized.TestCase):
         queries, codes = codes[:4], codes[4:]
         ids = rng.permutation(3 * n)[:n] - n
         index = HammingIndex(bits, kind)
-        split = n // 3
+        # A structure follows the first, and is outgrown by the second.
+        split = data.draw(st.sampled_from([2 * n // 3, n // 3]), "split")
         index.add(codes[:split], ids[:split])
         if data.draw(st.booleans(), "search between adds") and split:
             index.search(queries, 1)
@@ -111,6 +112,16 @@ class SearchTest(parameterized.TestCase):
         index.add(codes)
         found = index.search(codes[:1], 3)
         np.testing.assert_array_equal(found.distances, [[0, 64, 64]])
+
+    def test_a_far_code_in_a_near_bucket_is_not_the_nearest(self):
+        codes = np.zeros((2, 8), np.uint8)
+        codes[0, 4:] = 255  # Same first bits, 32 bits away.
+        codes[1, 0] = 0b111  # Three flips away in the first bits.
+        index = HammingIndex(64, "hash")
+        index.add(codes, [5, 6])
+        found = index.search(np.zeros((1, 8), np.uint8), 1)
+        self.assertEqual(found.ids.tolist(), [[6]])
+        self.assertEqual(found.distances.tolist(), [[3]])
 
     def test_default_ids_follow_the_largest(self):
         codes = hamming.random_codes(np.random.default_rng(0), 6, 16)

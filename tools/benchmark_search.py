@@ -38,6 +38,19 @@ flags.DEFINE_string("out", None, "JSON file; default RUN_DIR/search.json.")
 FLAGS = flags.FLAGS
 
 
+def compare(name, codes, queries, bits, result):
+    """The kinds beside each other, and the flat one beside faiss."""
+    kinds = ("hash", "ivf", "hnsw")
+    if len(codes) > FLAGS.hnsw_rows:
+        kinds = kinds[:2]
+    result[f"kinds_{name}"] = measures.kinds(
+        codes, queries, bits, kinds, FLAGS.k, FLAGS.repeats
+    )
+    result[f"faiss_{name}"] = measures.against_faiss(
+        codes, queries, bits, FLAGS.k, 3 * FLAGS.repeats
+    )
+
+
 def measure(directory: runs.RunDirectory, work: str) -> dict:
     """All measurements."""
     shape = streams.image_shape(directory.run.data)
@@ -59,28 +72,17 @@ def measure(directory: runs.RunDirectory, work: str) -> dict:
         directory.path, database.x, shape, work, FLAGS.rows
     )
     result["distinct_codes_large"] = len(np.unique(large, axis=0))
-    random = codes_lib.pack(
-        np.random.default_rng(0).integers(
-            0, 2, (len(large), bits), dtype=np.uint8
-        )
+    few = np.ascontiguousarray(queries[:: max(1, len(queries) // 100)])
+    compare("database", codes, queries, bits, result)
+    compare("large", large, few, bits, result)
+    random = np.random.default_rng(0).integers(
+        0, 2, (len(large), bits), np.uint8
     )
     one_off = random[:100].copy()
-    one_off[:, 0] ^= 128
-    few = np.ascontiguousarray(queries[:: max(1, len(queries) // 100)])
-    for name, base, asked, names in (
-        ("database", codes, queries, ("hash", "ivf", "hnsw")),
-        ("large", large, few, ("hash", "ivf")),
-        ("random", random, one_off, ("hash", "ivf")),
-    ):
-        if len(base) > FLAGS.hnsw_rows:
-            names = tuple(n for n in names if n != "hnsw")
-        args = (base, asked, bits)
-        result[f"kinds_{name}"] = measures.kinds(
-            *args, names, FLAGS.k, FLAGS.repeats
-        )
-        result[f"faiss_{name}"] = measures.against_faiss(
-            *args, FLAGS.k, 3 * FLAGS.repeats
-        )
+    one_off[:, 0] ^= 1
+    compare(
+        "random", codes_lib.pack(random), codes_lib.pack(one_off), bits, result
+    )
     index = HammingIndex(bits)
     index.add(codes)
     result["one_query_ms"] = measures.one_query(
