@@ -38,6 +38,14 @@ setuptools.setup(
     extras_require={
         "cpu": [f"tensorflow-cpu{TENSORFLOW}"],
         "gpu": [f"tensorflow[and-cuda]{TENSORFLOW}"],
+        "search": ["faiss-cpu>=1.8"],
+        # milvus-lite 3 has no binary vectors; 2.5 imports pkg_resources,
+        # which setuptools 82 no longer has.
+        "milvus": [
+            "milvus-lite>=2.5,<3",
+            "pymilvus>=2.5,<2.7",
+            "setuptools<82",
+        ],
         "test": ["hypothesis>=6.100", "pytest>=8.0", "ruff>=0.6"],
     },
 )

@@ -4,7 +4,10 @@
     python tools/evaluate.py --run_dir=runs/mnist-001 --json
 
 Prints the table of metrics.json, made anew from model.keras and the data; the
-numbers must be the same. Seconds for digits, half a minute for MNIST.
+numbers must be the same. Leaves curves.json and curves.png in the run
+directory: precision and recall over rank (the expectation over random order
+among equal distances) and over radius. Seconds for digits, half a minute for
+MNIST.
 """
 
 import json
@@ -13,6 +16,7 @@ import sys
 from absl import app
 from absl import flags
 
+from vdsh_tf import plots
 from vdsh_tf import runs
 from vdsh_tf import training
 
@@ -27,15 +31,14 @@ def main(argv):
     if len(argv) > 1:
         raise app.UsageError(f"Unknown arguments: {' '.join(argv[1:])}")
     try:
-        if FLAGS.run_dir:
-            directory = runs.RunDirectory.open(FLAGS.run_dir)
-        else:
-            directory = runs.newest(runs.ROOT)
+        directory = runs.select(FLAGS.run_dir)
         model = runs.load_model(directory.file("model.keras"))
         split = training.load_data(
             directory.run, data_dir=FLAGS.data_dir, path=FLAGS.path
         )
-        result = training.evaluate(model, split)
+        result, curves = training.evaluate_with_curves(model, split)
+        directory.write_json("curves.json", curves)
+        plots.retrieval_curves(curves, directory.file("curves.png"))
     except (ValueError, OSError, RuntimeError) as error:
         sys.exit(f"error: {error}")
     if FLAGS.json:
@@ -43,6 +46,7 @@ def main(argv):
     else:
         print(directory.path)
         print(runs.results_table(result))
+        print(f"Curves: {directory.file('curves.png')}, curves.json")
 
 
 if __name__ == "__main__":

@@ -53,6 +53,11 @@ def evaluate(
     counts = count_by_distance(
         query_codes, query_labels, database_codes, database_labels
     )
+    return summarize(counts, database_codes, bits)
+
+
+def summarize(counts: Counts, database_codes, bits) -> dict[str, float]:
+    """The metrics of `evaluate`, from counts that are there already."""
     result = {"map": mean_average_precision(counts)}
     for radius in (0, 1, 2):
         precision, recall, empty = within_radius(counts, radius)

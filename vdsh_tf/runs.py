@@ -6,6 +6,10 @@ history.csv       one row an epoch
 metrics.json      retrieval quality on the queries; its presence says that
                   the run is finished
 convergence.png   residual and dual of every layer
+curves.json       precision and recall over rank and radius, and their
+curves.png        picture (`tools/evaluate.py`)
+codes.npy         codes of the database (`tools/encode.py`)
+index.npz         their index (`tools/index.py`)
 tensorboard/      the same for TensorBoard
 checkpoints/      the last epoch, while training
 """
@@ -193,3 +197,8 @@ def newest(root: str, finished: bool | None = True) -> RunDirectory:
     return max(
         found, key=lambda run: os.stat(run.file("config.json")).st_mtime_ns
     )
+
+
+def select(path: str | None, root: str = ROOT) -> RunDirectory:
+    """The run at `path`, or the newest finished one."""
+    return RunDirectory.open(path) if path else newest(root)

@@ -7,6 +7,7 @@ import numpy as np
 from absl import logging
 
 from vdsh_tf import callbacks
+from vdsh_tf import curves
 from vdsh_tf import datasets
 from vdsh_tf import metrics
 from vdsh_tf import optimizers
@@ -129,14 +130,20 @@ def train(
 
 def evaluate(model: VDSH, split: datasets.Split) -> dict:
     """Retrieval metrics of a model: queries against the database."""
+    return evaluate_with_curves(model, split)[0]
+
+
+def evaluate_with_curves(
+    model: VDSH, split: datasets.Split
+) -> tuple[dict, dict]:
+    """Metrics, and the curves behind them, from one pass over distances."""
     database = split.database
-    return metrics.evaluate(
-        model.encode(split.query.x),
-        split.query.y,
-        model.encode(database.x),
-        database.y,
-        model.encoder.bits,
+    codes = model.encode(database.x)
+    counts = metrics.count_by_distance(
+        model.encode(split.query.x), split.query.y, codes, database.y
     )
+    result = metrics.summarize(counts, codes, model.encoder.bits)
+    return result, curves.retrieval_curves(counts)
 
 
 def finish(directory, model, split, rows) -> dict:

@@ -1,0 +1,104 @@
+"""What every index asks of codes, ids, k, radius and encoder."""
+
+import numpy as np
+
+from vdsh_tf import codes as codes_lib
+
+LARGEST_ID = np.iinfo(np.int64).max
+
+
+def fingerprint_of(encoder) -> str | None:
+    """The fingerprint of an encoder, of a model's encoder, or as given."""
+    if encoder is None or isinstance(encoder, str):
+        return encoder
+    encoder = getattr(encoder, "encoder", encoder)
+    if not hasattr(encoder, "fingerprint"):
+        raise ValueError(
+            "`encoder` must be a HashEncoder, a VDSH model or a fingerprint. "
+            f"Received: {type(encoder).__name__}."
+        )
+    return encoder.fingerprint()
+
+
+def check_owner(fingerprint: str | None, encoder, where: str) -> None:
+    """Raises unless `encoder` made the codes; None is not checked."""
+    asked = fingerprint_of(encoder)
+    if asked is None or asked == fingerprint:
+        return
+    made = f"encoder {fingerprint}" if fingerprint else "an unnamed encoder"
+    raise ValueError(
+        f"{where} must hold codes of the encoder that makes the queries, or "
+        f"distances mean nothing. Received: codes of {made}, but the encoder "
+        f"is {asked}. Load the encoder that made it, or rebuild: "
+        "`python tools/encode.py` and then `python tools/index.py "
+        "--overwrite`, both with the --run_dir of this encoder."
+    )
+
+
+def check_codes(codes, bits: int, name: str = "codes") -> None:
+    """Raises unless `codes` are packed codes whose padding is zero."""
+    codes_lib.check(codes, bits, name)
+    padding = -bits % 8
+    if padding and (codes[:, -1] & ((1 << padding) - 1)).any():
+        raise ValueError(
+            f"The last {padding} bits of each row of `{name}` must be 0, as "
+            f"`pack` leaves them for {bits} bits, or they count as distance. "
+            "Received: others. Are these codes of another length?"
+        )
+
+
+def check_k(k, size: int) -> None:
+    """Raises unless there are k items to find."""
+    if not _is_integer(k) or not 1 <= k <= size:
+        raise ValueError(
+            "`k` must be an integer from 1 to the number of items in the "
+            f"index, {size}. Received: k={k!r}."
+        )
+
+
+def check_radius(radius) -> None:
+    """Raises unless `radius` is a distance."""
+    if not _is_integer(radius) or radius < 0:
+        raise ValueError(
+            "`radius` must be an integer >= 0, a number of bits. "
+            f"Received: radius={radius!r}."
+        )
+
+
+def check_ids(ids, count: int | None = None) -> np.ndarray:
+    """Returns ids as int64, distinct if there must be `count` of them."""
+    ids = np.asarray(ids)
+    if ids.size == 0:
+        ids = ids.astype(np.int64)
+    if ids.ndim != 1 or ids.dtype.kind not in "iu":
+        raise ValueError(
+            "`ids` must be a row of integers. Received: "
+            f"dtype={ids.dtype}, shape={ids.shape}."
+        )
+    if ids.dtype == np.uint64 and (ids > LARGEST_ID).any():
+        raise ValueError(
+            f"`ids` must be at most {LARGEST_ID} (int64). Received: "
+            f"{ids.max()}."
+        )
+    if count is not None:
+        if len(ids) != count:
+            raise ValueError(
+                "Every code needs its id. Received: "
+                f"{count} codes and {len(ids)} ids."
+            )
+        values, counts = np.unique(ids, return_counts=True)
+        if len(values) != count:
+            raise_duplicate(values[counts > 1][0])
+    return ids.astype(np.int64)
+
+
+def raise_duplicate(number) -> None:
+    """Says that an id came twice."""
+    raise ValueError(
+        f"Ids must be distinct, or hits are ambiguous. Received: id {number} "
+        "twice. `remove` an item before adding it again."
+    )
+
+
+def _is_integer(value):
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
