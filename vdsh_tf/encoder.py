@@ -11,14 +11,21 @@ from vdsh_tf.initializers import LooksLinear
 
 INITIALIZERS = ("looks_linear", "he_normal", "glorot_uniform")
 
+# Smallest number of float32 that is not denormal.
+TINY = float(np.finfo(np.float32).tiny)
+
 
 def unit_length(x):
     """Scales each row to length one; a zero row stays zero.
 
     Divides by the largest entry first, so that neither huge nor tiny rows
-    leave the range of float32 when squared.
+    leave the range of float32 when squared. Denormal numbers count as zero:
+    some runtimes flush them and others do not, and a row made of them would
+    get another code in each.
     """
-    peak = tf.reduce_max(tf.abs(x), axis=-1, keepdims=True)
+    size = tf.abs(x)
+    x = x * tf.cast(size >= TINY, x.dtype)
+    peak = tf.reduce_max(size, axis=-1, keepdims=True)
     x = tf.math.divide_no_nan(x, peak)
     norm = tf.sqrt(tf.reduce_sum(tf.square(x), axis=-1, keepdims=True))
     return tf.math.divide_no_nan(x, norm)
