@@ -2,7 +2,12 @@
 
 import importlib
 
-_EXTRA = {"onnx": "onnx", "tf2onnx": "onnx", "onnxruntime": "onnx"}
+_EXTRAS = {
+    "onnx": "onnx",
+    "tf2onnx": "onnx",
+    "onnxruntime": "onnx",
+    "ai_edge_litert": "litert",
+}
 
 
 def load(name: str):
@@ -10,9 +15,10 @@ def load(name: str):
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        extra = _EXTRA[name.split(".")[0]]
+        package = name.split(".")[0]
+        extra = _EXTRAS[package]
         raise RuntimeError(
-            f"The package `{name}` must be installed to write and check ONNX "
-            f"files. Install it with `pip install 'vdsh_tf[{extra}]'`. "
-            f"Cause: {error}"
+            f"The package `{package}` must be installed to write and check "
+            "files of this format. Install it with "
+            f"`pip install 'vdsh_tf[{extra}]'`. Cause: {error}"
         ) from error

@@ -47,7 +47,8 @@ def static(source: str, path: str, rows: np.ndarray, metadata) -> None:
             nodes_to_quantize=layers,
             activation_type=quantization.QuantType.QUInt8,
             weight_type=quantization.QuantType.QUInt8,
-            per_channel=True,
+            # Scales by column come out wrong for unsigned weights.
+            per_channel=False,
         )
         model = onnx.load(draft)
     onnx_file.name_batch(model)

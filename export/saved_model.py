@@ -150,5 +150,14 @@ class Session:
         fetch = {name: o.name for name, o in definition.outputs.items()}
         return self._session.run(fetch, {source.name: value})
 
+    def codes(self, x: np.ndarray) -> np.ndarray:
+        """Packed codes of rows, by the default signature."""
+        return self.run("serving_default", x)["codes"]
+
+    def byte_codes(self, x: np.ndarray) -> np.ndarray:
+        """The same by the signature that answers with strings."""
+        strings = self.run("bytes", x)["codes_bytes"]
+        return np.stack([np.frombuffer(code, np.uint8) for code in strings])
+
     def close(self) -> None:
         self._session.close()

@@ -4,10 +4,10 @@
     python tools/export.py --saved_model --run_dir=runs/mnist-001
     python tools/export.py --onnx --quantize=static --out=served
 
-Without --onnx and --saved_model it writes both. Files go to RUN_DIR/export
-(or --out): encoder.onnx, encoder_pixels.onnx for pictures, encoder_u8.onnx
-when quantised, saved_model/N and models.config. A run of `digits` takes about
-ten seconds, MNIST 48x256 about half a minute.
+Without --onnx, --saved_model and --litert it writes the first two. Files go to
+RUN_DIR/export (or --out): encoder.onnx, encoder_pixels.onnx for pictures,
+encoder_u8.onnx when quantised, encoder.tflite, saved_model/N, models.config.
+A run of `digits` takes about ten seconds, MNIST 48x256 about half a minute.
 """
 
 import os
@@ -28,6 +28,7 @@ from vdsh_tf import training
 
 flags.DEFINE_bool("onnx", False, "Write ONNX.")
 flags.DEFINE_bool("saved_model", False, "Write a SavedModel.")
+flags.DEFINE_bool("litert", False, "Write LiteRT (TFLite).")
 flags.DEFINE_string("run_dir", None, "Finished run; default the newest.")
 flags.DEFINE_string("out", None, "Output folder; default RUN_DIR/export.")
 flags.DEFINE_enum("quantize", None, ["static"], "Write a U8U8 ONNX file too.")
@@ -108,7 +109,7 @@ def main(argv):
             model,
             directory.run.data,
             FLAGS.out or directory.file("export"),
-            tuple(formats) or exporter.FORMATS,
+            tuple(formats) or exporter.DEFAULT_FORMATS,
             rows=training_rows(directory),
             quantized=FLAGS.quantize is not None,
             check=FLAGS.check,
