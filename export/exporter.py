@@ -14,7 +14,6 @@ from export import quantize
 from export import runtimes
 from export import saved_model
 from export import staging
-from vdsh_tf import files
 
 FORMATS = ("onnx", "saved_model", "litert")
 DEFAULT_FORMATS = ("onnx", "saved_model")
@@ -117,6 +116,8 @@ def _build(served, stage, formats, opset):
         litert.write(served, place(runtimes.LITERT))
     if "saved_model" in formats:
         saved_model.write(served, place(runtimes.SAVED_MODEL))
+        with open(place(runtimes.MODELS_CONFIG), "w") as f:
+            f.write(saved_model.models_config())
     return built
 
 
@@ -127,9 +128,6 @@ def _publish(built, out):
         if name == runtimes.SAVED_MODEL:
             base = os.path.join(out, name)
             paths.append(staging.publish_version(path, base))
-            config = os.path.join(out, "models.config")
-            files.write_text(config, saved_model.models_config())
-            paths.append(config)
         else:
             os.replace(path, os.path.join(out, name))
             paths.append(os.path.join(out, name))
@@ -146,7 +144,7 @@ def _signatures(meta, built):
     image = image.replace("'", "")
     lines = []
     for name in built:
-        if name != runtimes.SAVED_MODEL:
+        if name not in (runtimes.SAVED_MODEL, runtimes.MODELS_CONFIG):
             source = image if name == runtimes.PIXELS else row
             lines.append(f"{name}: {source} -> {everything}")
     if runtimes.SAVED_MODEL in built:

@@ -15,6 +15,7 @@ PIXELS = "encoder_pixels.onnx"
 QUANTIZED = "encoder_u8.onnx"
 LITERT = "encoder.tflite"
 SAVED_MODEL = "saved_model"
+MODELS_CONFIG = "models.config"
 
 _REAL_ROWS = 1200
 _HOSTILE_ROWS = 100
