@@ -1,9 +1,9 @@
 """`tools/export.py` as a person types it, and what a kill leaves behind."""
 
-import concurrent.futures
 import contextlib
 import hashlib
 import importlib
+import json
 import os
 import pathlib
 import shutil
@@ -22,6 +22,8 @@ from export import runtimes
 from export import saved_model
 from export import staging
 from tests import export_fixtures
+
+TOOL = str(export_fixtures.ROOT / "tools" / "export.py")
 
 # Exports over and over in forked processes; each is killed by itself at the
 # n-th operation on files that Python makes below the output folder.
@@ -55,6 +57,31 @@ for point in points:
     status = os.waitpid(pid, 0)[1]
     found = sorted(os.listdir(out + "/saved_model"))
     print(point, os.WIFSIGNALED(status), *found, flush=True)
+"""
+
+# Runs the tool with each list of flags, importing TensorFlow only once; the
+# outcome of each case comes after its exit code.
+CASES = """
+import json, os, runpy, sys
+import export.exporter
+from vdsh_tf import training
+
+for folder, *flags in json.loads(sys.argv[2]):
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if not pid:
+        os.dup2(writer, 1)
+        os.dup2(writer, 2)
+        os.close(writer)
+        os.chdir(folder)
+        sys.argv = [sys.argv[1], *flags]
+        runpy.run_path(sys.argv[0], run_name="__main__")
+        sys.exit(0)
+    os.close(writer)
+    with open(reader) as f:
+        text = f.read()
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    print(f"\\nNEXT {code}\\n{text}", flush=True)
 """
 
 ENDLESS = """
@@ -137,16 +164,17 @@ class ToolTest(parameterized.TestCase):
             "empty": export_fixtures.folder(),
         }
 
-        def run_case(case):
-            place, *arguments = case
-            return export_fixtures.tool(*arguments, cwd=places[place])
-
-        with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            results = list(pool.map(run_case, cases))
+        commands = [(places[place], *flags) for place, *flags in cases]
+        found = subprocess.run(
+            [sys.executable, "-c", CASES, TOOL, json.dumps(commands)],
+            env=export_fixtures.environment(), text=True, check=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        results = found.stdout.split("\nNEXT ")[1:]
         for result, (case, message) in zip(results, cases.items(), strict=True):
-            assert result.returncode == 1, case
-            assert message in result.stderr + result.stdout, case
-            assert "Traceback" not in result.stderr, case
+            assert result.startswith("1\n"), case
+            assert message in result, (case, result)
+            assert "Traceback" not in result, case
 
 
 class MissingExtraTest(parameterized.TestCase):
