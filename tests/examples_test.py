@@ -24,6 +24,7 @@ from tests import javascript
 from vdsh_tf import VDSH
 from vdsh_tf import codes as codes_lib
 from vdsh_tf import datasets
+from vdsh_tf import runs
 
 EXAMPLES = export_fixtures.ROOT / "examples"
 
@@ -53,15 +54,19 @@ def digits() -> Case:
 
 @functools.cache
 def mnist() -> Case:
-    """10,000 images by an untrained encoder, whose bits are near zero."""
+    """10,000 images by an untrained encoder, or by the run VDSH_RUN_DIR."""
     root = os.environ.get("TFDS_DATA_DIR") or str(
         export_fixtures.ROOT.parent / "shared" / "data" / "tfds"
     )
     if not os.path.isdir(os.path.join(root, "mnist")):
         pytest.skip("MNIST is not prepared; set TFDS_DATA_DIR to its folder")
     rows = datasets.load("mnist", data_dir=root).train.x[:10_000]
-    model = VDSH(layers=8, width=64, bits=36, num_classes=10)
-    model.build((None, 784))
+    run_dir = os.environ.get("VDSH_RUN_DIR")
+    if run_dir:
+        model = runs.load_model(os.path.join(run_dir, "model.keras"))
+    else:
+        model = VDSH(layers=8, width=64, bits=36, num_classes=10)
+        model.build((None, 784))
     served = graph.Served(
         graph.kernels_of(model), metadata.describe(model, "mnist")
     )
@@ -218,7 +223,7 @@ class PageTest(absltest.TestCase):
             ).reshape(len(case.rows), -1)
             case.check(codes, "page")
         assert len(result["codes"]) == 10
-        assert result["status"].startswith("10 codes of 16 bits")
+        assert result["status"].startswith("10 codes of 12 bits")
         self.check_embedded(result)
 
     def check_embedded(self, result):

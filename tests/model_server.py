@@ -3,6 +3,10 @@
 It answers from an exported SavedModel, through a session as the C++ server
 does, with the official messages. Error texts and the shape of JSON answers
 follow TF Serving 2.x.
+
+    python -m tests.model_server EXPORT/saved_model
+
+prints its addresses as JSON and serves until its input ends.
 """
 
 import base64
@@ -11,6 +15,7 @@ import http.server
 import json
 import os
 import re
+import sys
 import threading
 
 import numpy as np
@@ -259,3 +264,14 @@ def _servicer(model):
             return response
 
     return Servicer()
+
+
+def main(base):
+    server = Server(base)
+    print(json.dumps({"rest": server.rest, "grpc": server.grpc}), flush=True)
+    sys.stdin.read()
+    server.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

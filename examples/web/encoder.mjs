@@ -12,7 +12,10 @@ const BATCH = 1024;
 /** Loads encoder.onnx from an address. */
 export async function load(url) {
   const session = await ort.InferenceSession.create(url);
-  return { session, width: session.inputMetadata[0].shape[1] };
+  const bits = session.outputMetadata.find((output) => output.name === "bits");
+  return {
+    session, width: session.inputMetadata[0].shape[1], bits: bits.shape[1],
+  };
 }
 
 /** Packed codes of raw rows: Float32Array [n * d] -> one Uint8Array a row. */

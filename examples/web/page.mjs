@@ -20,8 +20,7 @@ function draw(name, width, height, shade) {
   return canvas;
 }
 
-function bitsOf(code) {
-  const count = 8 * code.length;
+function bitsOf(code, count) {
   const canvas = draw("bits", count, 1,
     (i) => ((code[i >> 3] >> (7 - (i & 7))) & 1 ? 40 : 220));
   canvas.style.width = `${6 * count}px`;
@@ -29,7 +28,7 @@ function bitsOf(code) {
   return canvas;
 }
 
-function addRow(digit, code) {
+function addRow(digit, code, bits) {
   const row = body.insertRow();
   row.tabIndex = 0;
   row.dataset.code = hex(code);
@@ -38,7 +37,7 @@ function addRow(digit, code) {
   row.insertCell().textContent = digit.label;
   const text = document.createElement("code");
   text.textContent = hex(code);
-  row.insertCell().append(text, bitsOf(code));
+  row.insertCell().append(text, bitsOf(code, bits));
   row.insertCell().className = "number";
   return row;
 }
@@ -61,7 +60,7 @@ async function main() {
   const start = performance.now();
   const codes = await encode(encoder, Float32Array.from(pixels));
   const spent = performance.now() - start;
-  const rows = DIGITS.map((digit, i) => addRow(digit, codes[i]));
+  const rows = DIGITS.map((digit, i) => addRow(digit, codes[i], encoder.bits));
   rows.forEach((row, i) => {
     row.addEventListener("click", () => choose(rows, codes, i));
     row.addEventListener("keydown", (event) => {
@@ -70,8 +69,8 @@ async function main() {
   });
   choose(rows, codes, 0);
   document.querySelector("table").hidden = false;
-  status.textContent = `${codes.length} codes of ${8 * codes[0].length} ` +
-    `bits in ${spent.toFixed(1)} ms.`;
+  status.textContent = `${codes.length} codes of ${encoder.bits} bits in ` +
+    `${spent.toFixed(1)} ms.`;
   document.documentElement.dataset.ready = "yes";
 }
 
