@@ -38,6 +38,11 @@ setuptools.setup(
     extras_require={
         "cpu": [f"tensorflow-cpu{TENSORFLOW}"],
         "gpu": [f"tensorflow[and-cuda]{TENSORFLOW}"],
+        "litert": ["ai-edge-litert>=1.2"],
+        "onnx": ["onnx>=1.17", "onnxruntime>=1.20", "tf2onnx>=1.16.1"],
+        # tensorflow-serving-api asks for `tensorflow`, which is the same code
+        # as `tensorflow-cpu`; add it with `pip install --no-deps` to save that.
+        "serving": ["grpcio>=1.60", f"tensorflow-serving-api{TENSORFLOW}"],
         "test": ["hypothesis>=6.100", "pytest>=8.0", "ruff>=0.6"],
     },
 )
