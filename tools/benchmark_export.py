@@ -69,10 +69,8 @@ def make_rows(real: np.ndarray, count: int, rng) -> np.ndarray:
 
 def measure_parity(model, metadata, built, real) -> list[dict]:
     """Every runtime against float64 on many rows."""
-    kernels = graph.kernels_of(model)
     encoders = runtimes.encoders(model, built)
     del encoders["saved_model bytes"]
-    pixels = runtimes.pixel_encoders(metadata, built)
     rng = np.random.default_rng(0)
     totals = {}
     for start in range(0, FLAGS.rows, _CHUNK):
@@ -82,22 +80,29 @@ def measure_parity(model, metadata, built, real) -> list[dict]:
         if len(rows) < count:
             made = make_rows(real, count - len(rows), rng)
             rows = np.concatenate([rows, made])
-        want = parity.responses(kernels, rows)
-        found = dict(encoders)
-        if start + count <= len(real):
-            found.update(pixels)
-        for name, encode in found.items():
-            codes = parity.encode_batches(encode, rows, 1024)
-            report = parity.compare(want, codes, name, 1024)
-            before = totals.get(name, (0,) * 5)
-            totals[name] = [
-                a + b for a, b in zip(before, report[2:], strict=True)
-            ]
+        _add_parity(totals, model, rows, encoders)
         logging.info("parity: %d of %d rows", start + count, FLAGS.rows)
-    return [
-        parity.Report(name, 1024, *counts)._asdict()
-        for name, counts in totals.items()
-    ]
+    pixels = runtimes.pixel_encoders(metadata, built)
+    for start in range(0, min(FLAGS.rows, len(real)), _CHUNK):
+        _add_parity(totals, model, real[start : start + _CHUNK], pixels)
+    return [{"runtime": name, **counts} for name, counts in totals.items()]
+
+
+def _add_parity(totals, model, rows, encoders):
+    """Adds the counts of one chunk to those of each runtime.
+
+    `of_zero_rows` tells how many of the bits within the margin belong to
+    rows without any response: zeros, and those made of denormal numbers.
+    """
+    want = parity.responses(graph.kernels_of(model), rows)
+    empty = int((~want.any(axis=1)).sum()) * want.shape[1]
+    for name, encode in encoders.items():
+        codes = parity.encode_batches(encode, rows, 1024)
+        found = parity.compare(want, codes, name, 1024)._asdict()
+        del found["runtime"], found["batch_size"]
+        found["of_zero_rows"] = empty
+        before = totals.get(name, dict.fromkeys(found, 0))
+        totals[name] = {key: before[key] + found[key] for key in found}
 
 
 def measure_size(model, built) -> dict:
