@@ -1,3 +1,5 @@
+import os
+
 import numpy as np
 import pytest
 from absl.testing import absltest
@@ -10,6 +12,7 @@ from export import onnx_file
 from export import parity
 from export import runtimes
 from tests import export_fixtures
+from vdsh_tf import VDSH
 from vdsh_tf import codes as codes_lib
 
 
@@ -128,6 +131,21 @@ class RuntimesTest(absltest.TestCase):
             single = [session.run(x[i : i + 1], "codes")["codes"][0]
                       for i in range(50)]  # fmt: skip
             np.testing.assert_array_equal(whole, single)
+
+
+class FeaturesTest(absltest.TestCase):
+    def test_other_features_have_no_pixels(self):
+        model = VDSH(layers=3, width=8, bits=9, num_classes=2)
+        model.build((None, 5))
+        rows = np.random.default_rng(0).normal(size=(50, 5))
+        out = export_fixtures.folder()
+        result = exporter.export(model, "npz", out, rows=rows)
+        assert runtimes.ONNX in os.listdir(out)
+        assert runtimes.PIXELS not in os.listdir(out)
+        assert not [line for line in result.signatures if "image" in line]
+        assert {r.runtime for r in result.reports} == {
+            "keras", "saved_model", "saved_model bytes", "onnx"
+        }  # fmt: skip
 
 
 class RefusalTest(parameterized.TestCase):
