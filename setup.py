@@ -15,6 +15,12 @@ VERSION = next(
     if line.startswith("__version__")
 )
 TENSORFLOW = ">=2.18,<2.22"
+ONNX = ["onnx>=1.17", "onnxruntime>=1.20", "tf2onnx>=1.16.1"]
+SEARCH = ["faiss-cpu>=1.8"]
+LITERT = ["ai-edge-litert>=1.2"]
+# milvus-lite 3 has no binary vectors; 2.5 imports pkg_resources, which
+# setuptools 82 no longer has.
+MILVUS = ["milvus-lite>=2.5,<3", "pymilvus>=2.5,<2.7", "setuptools<82"]
 
 setuptools.setup(
     name="vdsh_tf",
@@ -33,19 +39,29 @@ setuptools.setup(
         "matplotlib>=3.8",
         "numpy>=2.0",
         "scikit-learn>=1.4",
+        # tf.summary writes through it.
+        "tensorboard>=2.18",
         "tensorflow-datasets>=4.9.7",
+        *ONNX,
     ],
     extras_require={
         "cpu": [f"tensorflow-cpu{TENSORFLOW}"],
         "gpu": [f"tensorflow[and-cuda]{TENSORFLOW}"],
-        "search": ["faiss-cpu>=1.8"],
-        # milvus-lite 3 has no binary vectors; 2.5 imports pkg_resources,
-        # which setuptools 82 no longer has.
-        "milvus": [
-            "milvus-lite>=2.5,<3",
-            "pymilvus>=2.5,<2.7",
-            "setuptools<82",
+        "search": SEARCH,
+        "milvus": MILVUS,
+        "litert": LITERT,
+        "onnx": ONNX,
+        # tensorflow-serving-api asks for `tensorflow`, which is the same code
+        # as `tensorflow-cpu`; add it with `pip install --no-deps` to save that.
+        "serving": ["grpcio>=1.60", f"tensorflow-serving-api{TENSORFLOW}"],
+        "test": [
+            *SEARCH,
+            *MILVUS,
+            *LITERT,
+            "grpcio>=1.60",
+            "hypothesis>=6.100",
+            "pytest>=8.0",
+            "ruff>=0.6",
         ],
-        "test": ["hypothesis>=6.100", "pytest>=8.0", "ruff>=0.6"],
     },
 )

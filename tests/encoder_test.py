@@ -24,7 +24,7 @@ class UnitLengthTest(case.TestCase):
         got = encoder_lib.unit_length(tf.constant(rows * np.float32(scale)))
         self.assert_close(got, [[0.6, 0.8], [1, 0]], atol=1e-6)
 
-    @parameterized.parameters(0.0, 1e-31, 1e-40)
+    @parameterized.parameters(0.0, 1e-39, 1e-45)
     def test_zero_row_stays_zero(self, value):
         rows = tf.constant([[value, -value, 0.0]])
         self.assert_equal(encoder_lib.unit_length(rows), [[0] * 3])

@@ -9,23 +9,26 @@ import tensorflow as tf
 from vdsh_tf import config
 from vdsh_tf.initializers import LooksLinear
 
-TINY = 1e-30
 INITIALIZERS = ("looks_linear", "he_normal", "glorot_uniform")
+
+# Smallest number of float32 that is not denormal.
+TINY = float(np.finfo(np.float32).tiny)
 
 
 def unit_length(x):
     """Scales each row to length one; a row of zeros stays zero.
 
     Divides by the largest entry first, so that neither huge nor tiny rows
-    leave the range of float32 when squared. A row with no entry above TINY
-    counts as zero: runtimes disagree about denormal numbers.
+    leave the range of float32 when squared. Denormal numbers count as zero:
+    some runtimes flush them and others do not, and a row made of them would
+    get another code in each.
     """
-    peak = tf.reduce_max(tf.abs(x), axis=-1, keepdims=True)
-    visible = peak > TINY
-    x = x / tf.where(visible, peak, tf.ones_like(peak))
-    x *= tf.cast(visible, x.dtype)
+    size = tf.abs(x)
+    x = x * tf.cast(size >= TINY, x.dtype)
+    peak = tf.reduce_max(size, axis=-1, keepdims=True)
+    x = tf.math.divide_no_nan(x, peak)
     norm = tf.sqrt(tf.reduce_sum(tf.square(x), axis=-1, keepdims=True))
-    return x / tf.where(visible, norm, tf.ones_like(norm))
+    return tf.math.divide_no_nan(x, norm)
 
 
 def pack_bits(embedding):

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from vdsh_tf import codes
 from vdsh_tf import inputs
+from vdsh_tf.encoder import TINY
 from vdsh_tf.encoder import HashEncoder
 from vdsh_tf.encoder import pack_bits
 
@@ -51,9 +52,13 @@ class Hasher:
         return codes.pack(self._embed(x) > 0)
 
     def _embed(self, x):
-        # As `encoder.unit_length`: the peak first, for the range of float32.
-        x = x / np.abs(x).max(axis=1, keepdims=True)
-        x /= np.sqrt(np.square(x).sum(axis=1, keepdims=True))
+        # As `encoder.unit_length`: the peak first, for the range of float32,
+        # and denormal numbers as zero.
+        size = np.abs(x)
+        x = np.where(size < TINY, np.float32(0), x)
+        x /= np.maximum(size.max(axis=1, keepdims=True), np.float32(TINY))
+        norm = np.sqrt(np.square(x).sum(axis=1, keepdims=True))
+        x /= np.where(norm > 0, norm, np.float32(1))
         for kernel in self._kernels:
             x = x @ kernel
             np.maximum(x, 0, out=x)

@@ -1,0 +1,76 @@
+"""What an exported file says about itself."""
+
+import dataclasses
+import json
+
+from vdsh_tf import version
+
+# Shape of one item of the data sets that are pictures.
+IMAGE_SHAPES = {
+    "digits": (8, 8, 1),
+    "mnist": (28, 28, 1),
+    "fashion_mnist": (28, 28, 1),
+    "cifar10": (32, 32, 3),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Metadata:
+    """Facts that a user of the file needs and cannot see in its graph.
+
+    Attributes:
+        fingerprint: `HashEncoder.fingerprint`; codes of different
+            fingerprints must not be compared.
+        bits: code length K.
+        input_width: d, numbers in a row of features.
+        layers, width: of the network; `layers` counts the code layer.
+        feature_kind: "pixels" or "features".
+        image_shape: (height, width, channels) for pixels, or None.
+        training_data: name of the data set.
+        package_version: of vdsh_tf.
+        normalization: what the graph itself does to a row first.
+        bit_order: of the packed codes.
+    """
+
+    fingerprint: str
+    bits: int
+    input_width: int
+    layers: int
+    width: int
+    feature_kind: str
+    image_shape: tuple[int, ...] | None
+    training_data: str
+    package_version: str = version.__version__
+    normalization: str = "unit_length"
+    bit_order: str = "msb_first"
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
+
+    def to_strings(self) -> dict[str, str]:
+        """The same as strings, for formats that store nothing else."""
+        return {
+            key: value if isinstance(value, str) else json.dumps(value)
+            for key, value in dataclasses.asdict(self).items()
+        }
+
+
+def describe(model, data: str) -> Metadata:
+    """Metadata of a trained `VDSH` model.
+
+    Args:
+        model: a built model.
+        data: name of the data set it was trained on.
+    """
+    encoder = model.encoder
+    shape = IMAGE_SHAPES.get(data)
+    return Metadata(
+        fingerprint=encoder.fingerprint(),
+        bits=encoder.bits,
+        input_width=int(encoder.kernels[0].shape[0]),
+        layers=encoder.num_layers,
+        width=encoder.width,
+        feature_kind="features" if shape is None else "pixels",
+        image_shape=shape,
+        training_data=data,
+    )
