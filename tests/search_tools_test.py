@@ -1,55 +1,26 @@
 """encode, index, query, evaluate: on a small trained run, as users run them."""
 
-import contextlib
 import csv
-import importlib.util
 import io
 import json
 import os
 import shutil
-import sys
 import tempfile
 
 import matplotlib.image
 import numpy as np
 import pytest
-from absl import flags
 from absl.testing import absltest
 from absl.testing import parameterized
 
 from tests import hamming
+from tests.tool_runner import run_tool
 from vdsh_tf import presets
 from vdsh_tf import runs
 from vdsh_tf import training
 from vdsh_tf.retrieval import HammingIndex
 
 pytest.importorskip("faiss", reason="search needs `pip install faiss-cpu`")
-
-TOOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tools")
-
-
-def run_tool(name, *args):
-    """Runs a tool with its flags; returns what it printed and its error."""
-    before = set(flags.FLAGS)
-    out, error = io.StringIO(), None
-    spec = importlib.util.spec_from_file_location(
-        f"tool_{name}", os.path.join(TOOLS, f"{name}.py")
-    )
-    module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, TOOLS)
-    try:
-        spec.loader.exec_module(module)
-        flags.FLAGS([name, *args])
-        with contextlib.redirect_stdout(out):
-            module.main([name])
-    except SystemExit as stop:
-        error = str(stop)
-    finally:
-        sys.path.remove(TOOLS)
-        for flag in set(flags.FLAGS) - before:
-            delattr(flags.FLAGS, flag)
-        flags.FLAGS.unparse_flags()
-    return out.getvalue(), error
 
 
 class ToolsTest(parameterized.TestCase):

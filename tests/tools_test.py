@@ -1,5 +1,6 @@
 """The command-line tools, run as a person would."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ from absl.testing import absltest
 from absl.testing import parameterized
 
 from tests import case
+from tests.tool_runner import run_tool
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SMALL = ("--stages=2:1:1e-3,3:1:1e-3", "--width=8", "--bits=8")
@@ -91,20 +93,44 @@ class TrainAndEvaluateTest(ToolCase):
         self.assertIn("15 queries against 75 items", done.stdout)
 
 
-class BadFlagsTest(ToolCase):
+class BadFlagsTest(case.TestCase):
+    def setUp(self):
+        super().setUp()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.enter_context(contextlib.chdir(folder.name))
+
     @parameterized.parameters(
         (("--preset=imagenet",), "must be one of digits.*'imagenet'"),
+        (("--bits=0",), "`bits` must.*bits=0"),
         (("--beta=-1",), "`beta` must.*beta=-1"),
+        (("--gamma=0",), "`gamma` must.*gamma=0"),
+        (("--stages=4",), "layers:epochs:learning_rate"),
         (("--preset=mnist", "--data_dir=nowhere"), "must exist.*'nowhere'"),
+        (("--data=npz", "--path=nowhere.npz"), "must exist.*nowhere.npz"),
         (("--resume",), "unfinished run under 'runs'"),
-        (("--bitz=3",), "Unknown command line flag 'bitz'"),
     )
     def test_train(self, flags, pattern):
-        self.assert_error(self.tool("train", *flags), pattern)
-        self.assertEqual(os.listdir(self.cwd), [])
+        _, error = run_tool("train", *flags)
+        self.assertRegex(error, "^error: .*" + pattern)
+        self.assertEqual(os.listdir(), [])
 
     def test_evaluate_without_a_run(self):
-        self.assert_error(self.tool("evaluate"), "python tools/train.py")
+        _, error = run_tool("evaluate")
+        self.assertRegex(error, "^error: .*python tools/train.py")
+        _, error = run_tool("evaluate", "--run_dir=nowhere")
+        self.assertRegex(error, "^error: .*Received: nowhere")
+
+    def test_benchmark_without_data(self):
+        _, error = run_tool("benchmark", "--preset=cifar10_cnn")
+        self.assertRegex(error, "^error: .*needs `path`")
+
+
+class UnknownFlagTest(ToolCase):
+    def test_unknown_flag(self):
+        self.assert_error(
+            self.tool("train", "--bitz=3"), "Unknown command line flag 'bitz'"
+        )
 
 
 if __name__ == "__main__":

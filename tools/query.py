@@ -3,6 +3,7 @@
     python tools/query.py                       # the newest run's queries
     python tools/query.py --queries=photos/ --k=5 --plot=found.png
     python tools/query.py --queries=features.npy --radius=2 --out=hits.json
+    python tools/query.py --server=http://localhost:8501
 
 Writes CSV (query, rank, id, distance) or, to a name that ends in .json, JSON.
 --plot shows the first queries with their neighbours, for runs on images; ids
@@ -21,6 +22,7 @@ from vdsh_tf import answers
 from vdsh_tf import code_files
 from vdsh_tf import engines
 from vdsh_tf import runs
+from vdsh_tf import serving
 from vdsh_tf import streams
 from vdsh_tf import training
 from vdsh_tf.hasher import Hasher
@@ -43,6 +45,11 @@ flags.DEFINE_string(
 )
 flags.DEFINE_string("data_dir", None, "The run's data folder, if it has moved.")
 flags.DEFINE_string("path", None, "The run's features file, if it has moved.")
+flags.DEFINE_string(
+    "server", None,
+    "http://host:8501 or grpc://host:8500 that serves the run's encoder, to "
+    "encode there.",
+)  # fmt: skip
 FLAGS = flags.FLAGS
 
 _BATCH = 256
@@ -51,7 +58,10 @@ _BATCH = 256
 def hash_function(directory: runs.RunDirectory):
     """What makes codes of raw rows, and its encoder's fingerprint."""
     model = runs.load_model(directory.file("model.keras"))
-    return Hasher(model.encoder), model.encoder.fingerprint()
+    fingerprint = model.encoder.fingerprint()
+    if FLAGS.server:
+        return serving.Client(FLAGS.server).encode, fingerprint
+    return Hasher(model.encoder), fingerprint
 
 
 def search(directory: runs.RunDirectory) -> None:

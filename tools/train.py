@@ -113,7 +113,9 @@ def main(argv):
     report(directory, result)
 
 
+define_settings()
+
+
 if __name__ == "__main__":
-    define_settings()
     logging.set_verbosity(logging.INFO)
     app.run(main)
