@@ -6,6 +6,8 @@ through tensorflow-datasets; `npz` reads a user's own file.
 
 import dataclasses
 import os
+import socket
+import urllib.parse
 import zipfile
 
 import numpy as np
@@ -222,6 +224,8 @@ def _load_tfds(name, data_dir):
         )
     try:
         builder = tfds.builder(name, data_dir=data_dir)
+        if not builder.is_prepared():
+            _check_network(builder.url_infos)
         builder.download_and_prepare()
     except Exception as error:
         raise RuntimeError(
@@ -234,6 +238,12 @@ def _load_tfds(name, data_dir):
     data = builder.as_dataset(split="train+test", batch_size=-1)
     images, labels = data["image"].numpy(), data["label"].numpy()
     return _checked(images.reshape(len(images), -1), labels), images.shape[1:]
+
+
+def _check_network(urls):
+    """Fails at once where a download would retry for minutes."""
+    for host in {urllib.parse.urlsplit(url).hostname for url in urls}:
+        socket.getaddrinfo(host, None)
 
 
 def _load_npz(path):
