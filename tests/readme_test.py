@@ -24,7 +24,7 @@ def _blocks(kind):
 
 class ReadmeTest(case.TestCase):
     def test_python_quick_start_runs(self):
-        (block,) = _blocks("python")
+        block = "\n".join(_blocks("python"))
         with tempfile.TemporaryDirectory() as folder:
             done = subprocess.run(
                 [sys.executable, "-c", block], cwd=folder,
@@ -32,7 +32,9 @@ class ReadmeTest(case.TestCase):
                 env={**os.environ, "PYTHONPATH": ROOT},
             )  # fmt: skip
             self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertEqual(os.listdir(folder), ["digits.keras"])
+            self.assertSameElements(
+                os.listdir(folder), ["digits.keras", "digits.index"]
+            )
         # The first digit is a zero, and so are its ten nearest.
         self.assertEqual(done.stdout.strip(), "0 [0 0 0 0 0 0 0 0 0 0]")
 

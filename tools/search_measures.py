@@ -23,30 +23,33 @@ _SHIFTS = sorted(
 
 
 def in_turns(functions: dict, repeats: int) -> dict[str, float]:
-    """Median seconds of each function, by the clock."""
-    return in_turns_twice(functions, repeats)[0]
+    """Median seconds of each function; every other turn goes backwards."""
+    return {
+        name: statistics.median(taken)
+        for name, taken in _turns(functions, repeats).items()
+    }
 
 
-def in_turns_twice(functions: dict, repeats: int) -> tuple[dict, dict]:
-    """Median seconds of each function, by the clock and of this thread."""
-    clocks = (time.perf_counter, time.thread_time)
-    seconds = [{name: [] for name in functions} for _ in clocks]
+def _turns(functions, repeats):
+    seconds = {name: [] for name in functions}
     for function in functions.values():
         function()
+    order = list(functions)
     for _ in range(repeats):
-        for name, function in functions.items():
-            start = [clock() for clock in clocks]
-            function()
-            for taken, clock, since in zip(seconds, clocks, start, strict=True):
-                taken[name].append(clock() - since)
-    return tuple(
-        {name: statistics.median(s) for name, s in taken.items()}
-        for taken in seconds
-    )
+        for name in order:
+            start = time.perf_counter()
+            functions[name]()
+            seconds[name].append(time.perf_counter() - start)
+        order.reverse()
+    return seconds
 
 
 def against_faiss(codes, queries, bits, k, repeats) -> dict:
-    """Queries a second of the flat kind and of faiss called directly."""
+    """Queries a second of the flat kind and of faiss called directly.
+
+    A ratio is the median over pairs of turns, one in each order: it stands
+    when the machine's speed drifts, where a ratio of medians does not.
+    """
     import faiss
 
     index = HammingIndex(bits)
@@ -55,22 +58,30 @@ def against_faiss(codes, queries, bits, k, repeats) -> dict:
     direct.add(codes)
     # One code array for both, so that only the calls differ.
     index._codes = direct
-    took, busy = in_turns_twice(
-        {
-            "ours": lambda: index.search(queries, k),
-            "faiss": lambda: direct.search(queries, k),
-            "ours_radius": lambda: index.radius_search(queries, 2),
-            "faiss_radius": lambda: direct.range_search(queries, 3),
-        },
-        repeats,
-    )
-    rate = {name: len(queries) / s for name, s in took.items()}
-    for name, seconds in (("", took), ("_of_thread_time", busy)):
-        rate[f"ratio{name}"] = seconds["faiss"] / seconds["ours"]
-        rate[f"ratio_radius{name}"] = (
-            seconds["faiss_radius"] / seconds["ours_radius"]
+    result = {}
+    for name, ours, theirs in (
+        (
+            "",
+            lambda: index.search(queries, k),
+            lambda: direct.search(queries, k),
+        ),
+        (
+            "_radius",
+            lambda: index.radius_search(queries, 2),
+            lambda: direct.range_search(queries, 3),
+        ),
+    ):
+        took = _turns({"ours": ours, "faiss": theirs}, 2 * repeats)
+        pairs = {
+            who: [a + b for a, b in zip(t[::2], t[1::2], strict=True)]
+            for who, t in took.items()
+        }
+        for who, taken in took.items():
+            result[who + name] = len(queries) / statistics.median(taken)
+        result["ratio" + name] = statistics.median(
+            f / o for f, o in zip(pairs["faiss"], pairs["ours"], strict=True)
         )
-    return rate
+    return result
 
 
 def kinds(codes, queries, bits, names, k, repeats) -> dict:
