@@ -30,7 +30,7 @@ setuptools.setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     packages=setuptools.find_packages(include=["vdsh_tf*", "export*"]),
-    python_requires=">=3.10",
+    python_requires=">=3.11",
     install_requires=[
         "absl-py>=2.0",
         # tensorflow-datasets needs it to prepare data and does not say so.

@@ -5,6 +5,14 @@
     python tools/train.py --preset=cifar10_cnn --path=features.npz
     python tools/train.py --resume
 
+Presets, with the time of the whole command on two CPU cores and the mAP on the
+queries (seed 0):
+
+    digits       8 layers x 128, 32 bits                       20 s   .997
+    mnist_small  8 x 64, 32 bits, the paper's analysis net     60 s   .967
+    mnist        48 x 256, 64 bits                              4 min .984
+    cifar10_cnn  8 x 512, 64 bits, needs --path to features     CNN_TIME
+
 Every setting of a preset is a flag; `--stages` reads layers:epochs:rate, with
 commas between stages. A run directory holds config.json, model.keras,
 history.csv, metrics.json, convergence.png and TensorBoard logs. Interrupted

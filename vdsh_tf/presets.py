@@ -139,16 +139,8 @@ PRESETS: dict[str, Run] = {
         data="mnist", stages=parse_stages("4:8:3e-3,48:4:4e-4"),
         noise=0.3, weight_decay=0.3,
     ),
-    "fashion_mnist": Run(
-        data="fashion_mnist", stages=parse_stages("4:8:3e-3,16:4:5e-4"),
-        noise=0.3, weight_decay=0.3,
-    ),
     "cifar10_cnn": Run(
         data="npz", stages=parse_stages("4:8:2e-3,8:4:5e-4"),
-        width=512, noise=0.3, weight_decay=0.3,
-    ),
-    "cifar10_pixels": Run(
-        data="cifar10", stages=parse_stages("4:8:1e-3,8:4:5e-4"),
         width=512, noise=0.3, weight_decay=0.3,
     ),
 }  # fmt: skip
