@@ -180,6 +180,12 @@ class RunsTest(case.TestCase):
         with self.assertRaisesRegex(ValueError, "layers:epochs:learning_rate"):
             presets.parse_stages(text)
 
+    def test_every_setting_is_documented(self):
+        meaning = presets.settings_help()
+        for name in presets.Run().to_json():
+            self.assertGreater(len(meaning[name]), 10, name)
+        self.assertEqual(meaning["beta"], "penalty of z_m = f_m.")
+
     def test_unknown_preset(self):
         with self.assertRaisesRegex(ValueError, "digits, .*'imagenet'"):
             presets.get("imagenet")

@@ -8,10 +8,10 @@
 Presets, with the time of the whole command on two CPU cores and the mAP on the
 queries (seed 0):
 
-    digits       8 layers x 128, 32 bits                       20 s   .997
-    mnist_small  8 x 64, 32 bits, the paper's analysis net     60 s   .967
-    mnist        48 x 256, 64 bits                              4 min .984
-    cifar10_cnn  8 x 512, 64 bits, features by --path            90 s   .880
+    digits       8 layers x 128, 32 bits                     20 s  .997
+    mnist_small  8 x 64, 32 bits, the paper's analysis net   60 s  .967
+    mnist        48 x 256, 64 bits                          220 s  .984
+    cifar10_cnn  8 x 512, 64 bits, features by --path        90 s  .880
 
 Every setting of a preset is a flag; `--stages` reads layers:epochs:rate, with
 commas between stages. A run directory holds config.json, model.keras,
@@ -41,6 +41,7 @@ FLAGS = flags.FLAGS
 
 def define_settings() -> None:
     """One flag for each setting of a run; None leaves it to the preset."""
+    meaning = presets.settings_help()
     for field in dataclasses.fields(presets.Run):
         kind = str(field.type)
         define = flags.DEFINE_string
@@ -48,7 +49,7 @@ def define_settings() -> None:
             define = flags.DEFINE_float
         elif "int" in kind:
             define = flags.DEFINE_integer
-        define(field.name, None, f"See presets.Run (default {field.default}).")
+        define(field.name, None, meaning[field.name])
 
 
 def settings() -> presets.Run:

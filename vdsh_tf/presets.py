@@ -1,6 +1,8 @@
 """All settings of a training run, and presets that are known to train."""
 
 import dataclasses
+import inspect
+import re
 
 from vdsh_tf import config
 from vdsh_tf.callbacks import Stage
@@ -11,18 +13,23 @@ class Run:
     """Everything that determines a training run.
 
     Attributes:
-        data: name for `datasets.load`.
-        data_dir, path: where the data is; see `datasets.load`.
-        queries_per_class, validation_per_class: see `datasets.load`.
-        stages: depth, epochs and learning rate; see `callbacks.GrowDepth`.
-            The last stage's depth is the network's.
+        data: digits, mnist, fashion_mnist, cifar10 or npz.
+        data_dir: prepared tensorflow-datasets folder; default TFDS_DATA_DIR.
+        path: features file, for npz.
+        queries_per_class: queries drawn from each class, or from each label;
+            default 100, and 20 for digits.
+        validation_per_class: likewise, held out of the training part.
+        stages: depth, epochs and learning rate of each stage, such as
+            4:8:3e-3,48:4:4e-4; the last one's depth is the network's.
         warmup: share of each stage in which the learning rate rises.
         batch_size: samples in a step.
         noise: length of Gaussian noise on the unit-length inputs.
         weight_decay: of the optimizer, decoupled from the gradient.
-        width, bits, initializer: see `HashEncoder`.
-        schedule: "online" or "full"; see `VDSH`. The full schedule uses no
-            learning rate, and only the last stage.
+        width: units of a hidden layer.
+        bits: code length K.
+        initializer: looks_linear, he_normal or glorot_uniform.
+        schedule: online, or full (Algorithm 1 to the letter), which uses no
+            learning rate and only the last stage.
         seed: of the split, the starting weights and the order of the data.
         others: see `config.Solver`; None is the schedule's usual value.
     """
@@ -108,6 +115,19 @@ class Run:
             )
         stages = tuple(Stage(**stage) for stage in data["stages"])
         return cls(**{**data, "stages": stages})
+
+
+def settings_help() -> dict[str, str]:
+    """What each setting means, as the classes document it."""
+    found = {}
+    for cls in (config.Solver, config.Network, Run):
+        doc = inspect.getdoc(cls) or ""
+        for names, text in re.findall(
+            r"^    (\w[\w, ]*): (.*(?:\n {8}.*)*)", doc, re.MULTILINE
+        ):
+            for name in names.split(", "):
+                found[name] = " ".join(text.split())
+    return found
 
 
 def parse_stages(text: str) -> tuple[Stage, ...]:
