@@ -3,15 +3,8 @@
 import dataclasses
 import json
 
+from vdsh_tf import datasets
 from vdsh_tf import version
-
-# Shape of one item of the data sets that are pictures.
-IMAGE_SHAPES = {
-    "digits": (8, 8, 1),
-    "mnist": (28, 28, 1),
-    "fashion_mnist": (28, 28, 1),
-    "cifar10": (32, 32, 3),
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +56,7 @@ def describe(model, data: str) -> Metadata:
         data: name of the data set it was trained on.
     """
     encoder = model.encoder
-    shape = IMAGE_SHAPES.get(data)
+    shape = datasets.IMAGE_SHAPES.get(data)
     return Metadata(
         fingerprint=encoder.fingerprint(),
         bits=encoder.bits,

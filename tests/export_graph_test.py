@@ -92,7 +92,10 @@ class UnitLengthTest(parameterized.TestCase):
 class MetadataTest(absltest.TestCase):
     def test_image_shapes_are_those_of_the_data(self):
         split = training.load_data(export_fixtures.RUN)
-        assert metadata.IMAGE_SHAPES["digits"] == split.image_shape
+        assert metadata.describe(
+            export_fixtures.model(), "digits"
+        ).image_shape == (split.image_shape)
+        assert np.prod(split.image_shape) == split.train.x.shape[1]
 
     def test_strings(self):
         found = metadata.describe(small(4), "npz").to_strings()

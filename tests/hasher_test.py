@@ -32,6 +32,17 @@ class HasherTest(parameterized.TestCase):
             np.testing.assert_array_equal(bits_of[sure], (embedding > 0)[sure])
         self.assertGreater(sure.mean(), 0.99)
 
+    @parameterized.parameters(2, 20)
+    def test_keeps_its_weights_when_the_encoder_goes_on(self, rows):
+        encoder = HashEncoder(3, 16, 8)
+        encoder.build((None, 6))
+        x = np.random.default_rng(0).random((rows, 6), np.float32)
+        hasher = Hasher(encoder)
+        encoder.kernels[0].assign(-encoder.kernels[0])
+        before = hasher(x)
+        encoder.kernels[0].assign(-encoder.kernels[0])
+        np.testing.assert_array_equal(before, Hasher(encoder)(x))
+
     @parameterized.parameters(np.uint8, np.int32, np.float16, np.float64)
     def test_any_numbers(self, dtype):
         encoder = HashEncoder(2, 16, 8)

@@ -109,6 +109,7 @@ def main(argv):
         else:
             run = settings()
             split = training.load_data(run)
+            # Bad settings must show before there is a directory.
             training.build_model(run, split.num_classes)
             path = FLAGS.run_dir or runs.new_path(runs.ROOT, FLAGS.preset)
             directory = runs.RunDirectory.create(path, run)

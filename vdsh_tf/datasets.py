@@ -18,6 +18,13 @@ from vdsh_tf import inputs
 
 TFDS_NAMES = ("mnist", "fashion_mnist", "cifar10")
 NAMES = ("digits", *TFDS_NAMES, "npz")
+# Shape of one item of the data sets that are pictures.
+IMAGE_SHAPES = {
+    "digits": (8, 8, 1),
+    "mnist": (28, 28, 1),
+    "fashion_mnist": (28, 28, 1),
+    "cifar10": (32, 32, 3),
+}
 _FEATURE_KEYS = ("features", "x")
 _LABEL_KEYS = ("labels", "label", "y")
 
@@ -110,7 +117,7 @@ class Split:
             if noise:
                 speck = tf.random.stateless_normal(
                     [batch_size, width],
-                    tf.stack([tf.cast(seed, tf.int64), start]),
+                    tf.stack([key, start]),
                 )
                 rows = unit_rows(rows + noise / width**0.5 * speck)
             return rows, tf.gather(y, index)
@@ -170,16 +177,17 @@ def load(
     if queries_per_class is None:
         queries_per_class = 20 if name == "digits" else 100
     if name == "digits":
-        everything, shape = _load_digits()
+        everything = _load_digits()
     elif name == "npz":
-        everything, shape = _load_npz(path), None
+        everything = _load_npz(path)
     else:
-        everything, shape = _load_tfds(name, data_dir)
+        everything = _load_tfds(name, data_dir)
     rng = np.random.default_rng(seed)
     query, rest = draw_per_class(everything, queries_per_class, rng)
     validation, train = draw_per_class(rest, validation_per_class, rng)
     y = everything.y
     num_classes = y.shape[1] if y.ndim == 2 else int(y.max()) + 1
+    shape = IMAGE_SHAPES.get(name)
     return Split(name, query, train, validation, num_classes, shape)
 
 
@@ -209,7 +217,7 @@ def _load_digits():
     from sklearn import datasets as sklearn_datasets
 
     bunch = sklearn_datasets.load_digits()
-    return _checked(bunch.data.astype(np.float32), bunch.target), (8, 8, 1)
+    return _checked(bunch.data.astype(np.float32), bunch.target)
 
 
 def _load_tfds(name, data_dir):
@@ -237,7 +245,7 @@ def _load_tfds(name, data_dir):
         ) from error
     data = builder.as_dataset(split="train+test", batch_size=-1)
     images, labels = data["image"].numpy(), data["label"].numpy()
-    return _checked(images.reshape(len(images), -1), labels), images.shape[1:]
+    return _checked(images.reshape(len(images), -1), labels)
 
 
 def _check_network(urls):

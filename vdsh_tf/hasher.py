@@ -8,6 +8,7 @@ from vdsh_tf import inputs
 from vdsh_tf.encoder import TINY
 from vdsh_tf.encoder import HashEncoder
 from vdsh_tf.encoder import pack_bits
+from vdsh_tf.encoder import unit_length
 
 
 class Hasher:
@@ -35,12 +36,16 @@ class Hasher:
             for kernel in encoder.awake_kernels
         ]
         self.width = len(self._kernels[0])
+        kernels = [tf.constant(kernel) for kernel in self._kernels]
 
         @tf.function(
             input_signature=[tf.TensorSpec([None, self.width], tf.float32)]
         )
         def graph(x):
-            return pack_bits(encoder(x))
+            x = unit_length(x)
+            for kernel in kernels:
+                x = tf.nn.relu(tf.matmul(x, kernel))
+            return pack_bits(x)
 
         self._graph = graph
 

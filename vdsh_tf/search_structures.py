@@ -1,6 +1,6 @@
 """What `HammingIndex` puts beside its codes to look at fewer of them.
 
-Trained codes collapse: of 69,000 MNIST images, a few hundred codes differ. So
+Trained codes collapse: 69,000 MNIST images have 85 distinct codes. So
 each structure searches distinct codes, by one faiss index, and hands out the
 items of each. It says how far its answers can be trusted: `search` returns a
 mask of the queries whose answer is final, the index scans for the rest.

@@ -12,12 +12,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-_IMAGE_SHAPES = {
-    "digits": (8, 8, 1),
-    "mnist": (28, 28, 1),
-    "fashion_mnist": (28, 28, 1),
-    "cifar10": (32, 32, 3),
-}
+from vdsh_tf import datasets
+
 _IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif")
 _KEYS = ("features", "x", "images")
 
@@ -57,7 +53,7 @@ def named_rows(name: str, data: str, load_split):
 
 def image_shape(data: str) -> tuple[int, int, int] | None:
     """Shape of one item of a data set of images, else None."""
-    return _IMAGE_SHAPES.get(data)
+    return datasets.IMAGE_SHAPES.get(data)
 
 
 class ArrayRows:
