@@ -13,7 +13,8 @@ class Run:
     """Everything that determines a training run.
 
     Attributes:
-        data: digits, mnist, fashion_mnist, cifar10 or npz.
+        data: digits, mnist, fashion_mnist, cifar10, mnist_gist, cifar10_gist
+            or npz.
         data_dir: prepared tensorflow-datasets folder; default TFDS_DATA_DIR.
         path: features file, for npz.
         queries_per_class: queries drawn from each class, or from each label;
