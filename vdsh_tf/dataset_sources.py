@@ -10,11 +10,12 @@ import numpy as np
 
 from vdsh_tf import features
 from vdsh_tf import files
+from vdsh_tf import nus_wide
 
 TFDS_NAMES = ("mnist", "fashion_mnist", "cifar10")
 # Name of the GIST features of a data set, and its images.
 GIST_OF = {"mnist_gist": "mnist", "cifar10_gist": "cifar10"}
-NAMES = ("digits", *TFDS_NAMES, *GIST_OF, "npz")
+NAMES = ("digits", *TFDS_NAMES, *GIST_OF, "nus_wide", "npz")
 _FEATURE_KEYS = ("features", "x")
 _LABEL_KEYS = ("labels", "label", "y")
 
@@ -31,6 +32,8 @@ def read(name: str, data_dir: str | None, path: str | None):
         return _read_digits()
     if name == "npz":
         return _read_npz(path)
+    if name == "nus_wide":
+        return nus_wide.read(data_dir)[:2]
     if name in GIST_OF:
         return _read_gist(name, data_dir)
     images, labels = _read_tfds(name, data_dir)

@@ -2,7 +2,7 @@
 
 `load("digits")` needs no network; `mnist`, `fashion_mnist` and `cifar10` come
 through tensorflow-datasets, `mnist_gist` and `cifar10_gist` are GIST features
-of them; `npz` reads a user's own file.
+of them; `nus_wide` and `npz` read files that the user has.
 """
 
 import dataclasses
@@ -157,6 +157,7 @@ def load(
         data_dir: prepared tensorflow-datasets folder; default TFDS_DATA_DIR,
             else tfds' own. GIST features computed from it are kept in
             VDSH_CACHE_DIR, default ~/.cache/vdsh_tf, and read from there.
+            For `nus_wide`: the folder of its archives, see `nus_wide`.
         path: file for `npz`: `features` [n, d] and `labels` ([n] integers or
             [n, C] multi-hot); `x`/`y` and `label` are understood too, and
             `x_train`, `y_train`, `x_test`, `y_test` are put together.
