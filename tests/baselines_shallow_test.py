@@ -70,6 +70,8 @@ def _several_labels(num=240, dim=20, classes=4):
     y[:3] = 0
     centres = rng.normal(size=(classes, dim))
     x = y @ centres + 0.3 * rng.normal(size=(num, dim))
+    # As many inputs again that say nothing, and loudly.
+    x = np.hstack([x, 2 * rng.normal(size=(num, dim))])
     return x.astype(np.float32), y
 
 
@@ -100,7 +102,7 @@ class EveryMethodTest(case.TestCase):
 
     @parameterized.parameters(*registry.SHALLOW)
     def test_seed_decides(self, name):
-        x, y = _digits().train.x[:300], _digits().train.y[:300]
+        x, y = _digits().train.x[:400], _digits().train.y[:400]
         one, same, other = (
             _make(name, 8, seed).fit(x, y).encode(x) for seed in (3, 3, 4)
         )
