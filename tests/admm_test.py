@@ -13,7 +13,7 @@ from vdsh_tf import admm
 from vdsh_tf import objective
 
 
-def _train(problem, iterations, batch_size, code_steps=1):
+def _train(problem, iterations, batch_size, code_steps=1, jacobi=False):
     """Runs the solver; returns weights and the state of all samples."""
     theta = [None, *[tf.constant(t.T) for t in problem.theta]]
     weights = admm.start_weights(theta, tf.constant(problem.classifier))
@@ -35,7 +35,7 @@ def _train(problem, iterations, batch_size, code_steps=1):
         for i, part in enumerate(parts):
             state, sums, _ = sample_step(
                 weights, states[i][0], tf.constant(problem.y[part]),
-                penalties, states[i][1], code_steps,
+                penalties, states[i][1], code_steps, False, jacobi,
             )  # fmt: skip
             states[i] = state, None
             total = sums if total is None else admm.add_sums(total, sums)
@@ -73,6 +73,19 @@ class SolverTest(case.TestCase):
         got, _, _ = _train(problem, 4, 12, code_steps=3)
         for m, theta in enumerate(want.theta, start=1):
             self.assert_close(got.theta[m], theta.T, rtol=0, atol=1e-10)
+
+    @parameterized.parameters(12, 5)
+    def test_jacobi_order_matches_dense_algorithm(self, batch_size):
+        problem = dataclasses.replace(
+            reference.make_problem(seed=4), margin=0.3, margin_weight=0.4
+        )
+        want = reference.start(problem)
+        reference.iterate(problem, want, jacobi=True)
+        paper = reference.train(problem, 1)
+        got, _, _ = _train(problem, 1, batch_size, jacobi=True)
+        for m, theta in enumerate(want.theta, start=1):
+            self.assert_close(got.theta[m], theta.T, rtol=0, atol=1e-10)
+        self.assertGreater(np.abs(want.theta[1] - paper.theta[1]).max(), 1e-6)
 
     def test_training_moves_the_weights(self):
         problem = reference.make_problem()

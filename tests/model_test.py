@@ -135,7 +135,7 @@ class ScheduleTest(case.TestCase):
             model = _model(
                 None, schedule=schedule, gamma=gamma, margin=margin,
                 alpha_w=0.5, beta=2.0, copy_step=0.1, dtype="float64",
-                shared_step=False,
+                shared_step=False, jacobi=False,
             )  # fmt: skip
             size = len(x) if schedule == "online" else 7
             model.fit(x, y, batch_size=size, shuffle=False, verbose=0)

@@ -81,9 +81,10 @@ def train(problem, iterations):
     return s
 
 
-def iterate(p, s, code_steps=1):
-    """Lines 5-14, in place."""
+def iterate(p, s, code_steps=1, jacobi=False):
+    """Lines 5-14, in place. With `jacobi`, line 11 sees the codes before."""
     num, top = len(p.x), len(p.theta)
+    before = [list(rows) for rows in s.z]
     for i in range(num):
         wanted = wanted_bits(p.y[i], s.classifier) if p.margin else None
         hinge = (wanted, p.margin, p.margin_weight) if p.margin else None
@@ -104,7 +105,7 @@ def iterate(p, s, code_steps=1):
         for m in range(1, top + 1):
             s.copies[m - 1][i] = weight_copy(
                 s.theta[m - 1] + s.duals[m - 1][i],
-                s.z[m - 1][i],
+                (before if jacobi else s.z)[m - 1][i],
                 s.z[m][i] + s.u[m][i],
                 p.beta,
                 p.gamma,

@@ -146,6 +146,7 @@ def sample_step(
     responses=None,
     code_steps=1,
     shared_step=False,
+    jacobi=False,
 ):
     """Lines 5-11 for a batch of samples: codes, duals, weight moves.
 
@@ -158,6 +159,9 @@ def sample_step(
             whose duals are zero.
         code_steps: sub-gradient steps a hidden code.
         shared_step: see `shared` of `subproblems.solve_hidden_code`.
+        jacobi: whether line 11 sees the codes from before the step as inputs,
+            not those that lines 5-8 have just moved. Only for a fresh state
+            that ends with this step.
 
     Returns:
         The batch's new SampleState, its Sums and a Trace.
@@ -199,20 +203,21 @@ def sample_step(
         u[m] = gap[m] if fresh else u[m] + gap[m]
 
     # Line 11. Once the codes are fixed, no layer waits for another.
-    centers = None if fresh else _centers(weights, state)
-    a = [None]
-    for m in range(1, top + 1):
-        # A fresh copy is its own centre, so `moved` is the centre's answer.
-        response = moved[m] if fresh else centers[m].matvec(z[m - 1])
-        copy = (z[m - 1], z[m] + u[m], response, beta, penalties.gamma[m])
-        if m == top and margin is not None:
-            a.append(subproblems.solve_code_copy(*copy, margin))
-        else:
-            a.append(subproblems.solve_weight_copy(*copy))
+    x = state.z if jacobi else z
+    if not fresh:
+        centers = _centers(weights, state)
+        moved = [None] + [
+            centers[m].matvec(x[m - 1]) for m in range(1, top + 1)
+        ]
+    elif jacobi:
+        moved = responses
+    # A fresh copy is its own centre, so `moved` is the centre's answer.
+    targets = [None] + [z[m] + u[m] for m in range(1, top + 1)]
+    a = _solve_copies(x, targets, moved, penalties, margin)
 
     prev_a = tuple(_zeros_like(a)) if fresh else state.a
     new = SampleState(tuple(z), tuple(u), tuple(a), state.z, prev_a)
-    return new, _sums(new, y), _trace(f[top], gap, u, beta)
+    return new, _sums(x, a, z[top], y), _trace(f[top], gap, u, beta)
 
 
 def consensus_moves(weights, sums, penalties):
@@ -289,14 +294,28 @@ def _centers(weights, state):
     ]  # fmt: skip
 
 
-def _sums(state, y):
-    z, a = state.z, state.a
+def _solve_copies(x, targets, responses, penalties, margin):
+    """Line 11 for every layer; the code layer has the margin."""
+    a = [None]
+    for m in range(1, len(targets)):
+        copy = (
+            x[m - 1], targets[m], responses[m],
+            penalties.beta, penalties.gamma[m],
+        )  # fmt: skip
+        if margin is not None and m == len(targets) - 1:
+            a.append(subproblems.solve_code_copy(*copy, margin))
+        else:
+            a.append(subproblems.solve_weight_copy(*copy))
+    return a
+
+
+def _sums(x, a, top_code, y):
     outer = [None] + [
-        tf.matmul(z[m - 1], a[m], transpose_a=True) for m in range(1, len(a))
+        tf.matmul(x[m - 1], a[m], transpose_a=True) for m in range(1, len(a))
     ]
     count = tf.cast(tf.shape(y)[0], y.dtype)
-    zz = tf.matmul(z[-1], z[-1], transpose_a=True)
-    zy = tf.matmul(z[-1], y, transpose_a=True)
+    zz = tf.matmul(top_code, top_code, transpose_a=True)
+    zy = tf.matmul(top_code, y, transpose_a=True)
     return Sums(count, tuple(outer), zz, zy)
 
 

@@ -73,6 +73,9 @@ class Solver:
         code_steps: sub-gradient steps for each hidden code.
         shared_step: whether the codes of a batch share one step length
             (online schedule); False gives each sample its own line search.
+        jacobi: whether weight copies are solved for the codes from before
+            the sweep, so that no sub-problem undoes what another has just
+            done (online schedule, one sweep); False is the paper's order.
         margin: distance that the code layer's responses keep from the
             threshold, on the side that the classifier asks for; 0 is the
             paper's objective.
@@ -87,6 +90,7 @@ class Solver:
     sweeps: int = 1
     code_steps: int = 1
     shared_step: bool = False
+    jacobi: bool = False
     margin: float = 0.0
     margin_weight: float = 0.2
 
@@ -124,6 +128,13 @@ class Solver:
                 "a number >= 0",
                 "because it is a penalty or a distance",
             )
+        require(
+            not (self.jacobi and self.sweeps > 1),
+            "jacobi",
+            self.jacobi,
+            "False with several sweeps",
+            "because the next sweep needs the copies' own inputs",
+        )
         for name in ("sweeps", "code_steps"):
             value = getattr(self, name)
             require(
@@ -137,7 +148,7 @@ class Solver:
 
 # Measured to train; a full pass takes large steps with a firm classifier.
 SOLVERS = {
-    "online": Solver(margin=0.05, shared_step=True),
+    "online": Solver(margin=0.05, shared_step=True, jacobi=True),
     "full": Solver(alpha_w=10.0, beta=0.1, copy_step=0.7),
 }
 
@@ -152,11 +163,14 @@ def solver_of(schedule: str, **settings) -> Solver:
         "the two ways to run Algorithm 1",
     )
     given = {k: v for k, v in settings.items() if v is not None}
-    require(
-        not (schedule == "full" and given.get("shared_step")),
-        "shared_step",
-        True,
-        "False with the full schedule",
-        "whose result must not depend on how the data is batched",
-    )
+    for name in ("shared_step", "jacobi"):
+        require(
+            not (schedule == "full" and given.get(name)),
+            name,
+            True,
+            "False with the full schedule",
+            "which is Algorithm 1 to the letter",
+        )
+    if given.get("sweeps", 1) > 1:
+        given.setdefault("jacobi", False)
     return dataclasses.replace(SOLVERS[schedule], **given)

@@ -66,6 +66,7 @@ class Run:
     sweeps: int | None = None
     code_steps: int | None = None
     shared_step: bool | None = None
+    jacobi: bool | None = None
     margin: float | None = None
     margin_weight: float | None = None
 

@@ -58,7 +58,7 @@ def online_step(theta, classifier, x, y, solver):
         state, sums, trace = admm.sample_step(
             weights, state, y, penalties,
             responses if sweep == 0 else None, solver.code_steps,
-            solver.shared_step,
+            solver.shared_step, solver.jacobi,
         )  # fmt: skip
         weights, move = admm.consensus_step(weights, sums, penalties)
         moves.append(move)

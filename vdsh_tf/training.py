@@ -86,8 +86,8 @@ def build_model(run: Run, num_classes: int) -> VDSH:
             for name in (
                 "width", "bits", "schedule", "initializer", "seed", "center",
                 "alpha_theta", "alpha_w", "beta", "gamma", "copy_step",
-                "sweeps", "code_steps", "shared_step", "margin",
-                "margin_weight",
+                "sweeps", "code_steps", "shared_step", "jacobi",
+                "margin", "margin_weight",
             )
         },
     )  # fmt: skip
