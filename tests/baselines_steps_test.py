@@ -354,6 +354,17 @@ class BoostedTreesTest(case.TestCase):
         self.assertGreater(errors[1], 0.2)
         self.assertLess(errors[40], 0.1)
 
+    @parameterized.parameters(True, False)
+    def test_rows_told_apart_at_once_stay_so(self, constant):
+        rng = np.random.default_rng(3)
+        binned = rng.integers(8, size=(2, 50)).astype(np.uint8)
+        target = np.full(50, True) if constant else binned[0] > 3
+        forest, votes = boosted_trees.boost(
+            binned, target, 100, 2, 8, 2, 0.9, rng
+        )
+        self.assertTrue(np.all(np.isfinite(forest.weight)))
+        self.assert_equal(votes > 0, target)
+
     def test_quantise_counts_the_borders_below(self):
         x = np.array([[0.0, 5.0], [1.0, 5.0], [2.0, 5.0], [9.0, 7.0]], "f4")
         edges = np.array([[0.5, 1.0, 8.0], [5.0, 5.5, 6.0]], "f4")
