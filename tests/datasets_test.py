@@ -81,7 +81,8 @@ class DigitsTest(case.TestCase):
         split = datasets.load("digits")
         (plain,), _ = self._epochs(split, 1)
         (noisy,), _ = self._epochs(split, 1, noise=0.1)
-        change = np.linalg.norm(plain[0][0] - noisy[0][0], axis=1)
+        length = np.linalg.norm(plain[0][0], axis=1)
+        change = np.linalg.norm(plain[0][0] - noisy[0][0], axis=1) / length
         self.assertBetween(change.mean(), 0.08, 0.12)
 
     def test_too_few_items_in_a_class(self):

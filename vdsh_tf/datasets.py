@@ -149,7 +149,8 @@ def perturb(rows, noise: float, dropout: float, seed):
         length = tf.norm(rows, axis=1, keepdims=True)
         rows += noise / rows.shape[1] ** 0.5 * length * speck
     if dropout:
-        chance = tf.random.stateless_uniform(rows.shape, seed + 1)
+        other = tf.add(seed, 1)
+        chance = tf.random.stateless_uniform(rows.shape, other)
         rows = tf.where(chance < dropout, 0.0, rows)
     return rows
 
