@@ -42,6 +42,7 @@ setuptools.setup(
         # tf.summary writes through it.
         "tensorboard>=2.18",
         "tensorflow-datasets>=4.9.7",
+        "tqdm>=4.60",
         *ONNX,
     ],
     extras_require={

@@ -1,23 +1,20 @@
 """Labelled vectors by the paper's protocol: queries, database, validation.
 
 `load("digits")` needs no network; `mnist`, `fashion_mnist` and `cifar10` come
-through tensorflow-datasets; `npz` reads a user's own file.
+through tensorflow-datasets, `mnist_gist` and `cifar10_gist` are GIST features
+of them; `nus_wide` and `npz` read files that the user has.
 """
 
 import dataclasses
-import os
-import socket
-import urllib.parse
-import zipfile
 
 import numpy as np
 import tensorflow as tf
 
+from vdsh_tf import dataset_sources
 from vdsh_tf import encoder
 from vdsh_tf import inputs
 
-TFDS_NAMES = ("mnist", "fashion_mnist", "cifar10")
-NAMES = ("digits", *TFDS_NAMES, "npz")
+NAMES = dataset_sources.NAMES
 # Shape of one item of the data sets that are pictures.
 IMAGE_SHAPES = {
     "digits": (8, 8, 1),
@@ -25,8 +22,6 @@ IMAGE_SHAPES = {
     "fashion_mnist": (28, 28, 1),
     "cifar10": (32, 32, 3),
 }
-_FEATURE_KEYS = ("features", "x")
-_LABEL_KEYS = ("labels", "label", "y")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,7 +155,9 @@ def load(
     Args:
         name: one of NAMES.
         data_dir: prepared tensorflow-datasets folder; default TFDS_DATA_DIR,
-            else tfds' own.
+            else tfds' own. GIST features computed from it are kept in
+            VDSH_CACHE_DIR, default ~/.cache/vdsh_tf, and read from there.
+            For `nus_wide`: the folder of its archives, see `nus_wide`.
         path: file for `npz`: `features` [n, d] and `labels` ([n] integers or
             [n, C] multi-hot); `x`/`y` and `label` are understood too, and
             `x_train`, `y_train`, `x_test`, `y_test` are put together.
@@ -176,12 +173,8 @@ def load(
         )
     if queries_per_class is None:
         queries_per_class = 20 if name == "digits" else 100
-    if name == "digits":
-        everything = _load_digits()
-    elif name == "npz":
-        everything = _load_npz(path)
-    else:
-        everything = _load_tfds(name, data_dir)
+    x, y = dataset_sources.read(name, data_dir, path)
+    everything = Part(*inputs.check_pair(x, y))
     rng = np.random.default_rng(seed)
     query, rest = draw_per_class(everything, queries_per_class, rng)
     validation, train = draw_per_class(rest, validation_per_class, rng)
@@ -211,88 +204,3 @@ def draw_per_class(part: Part, count: int, rng) -> tuple[Part, Part]:
             )
         drawn[rng.choice(free, count, replace=False)] = True
     return part.take(drawn), part.take(~drawn)
-
-
-def _load_digits():
-    from sklearn import datasets as sklearn_datasets
-
-    bunch = sklearn_datasets.load_digits()
-    return _checked(bunch.data.astype(np.float32), bunch.target)
-
-
-def _load_tfds(name, data_dir):
-    import tensorflow_datasets as tfds
-
-    data_dir = data_dir or os.environ.get("TFDS_DATA_DIR")
-    if data_dir is not None and not os.path.isdir(data_dir):
-        raise FileNotFoundError(
-            f"The data directory must exist. Received: {data_dir!r}. Give a "
-            f"folder that tensorflow-datasets prepared with {name}, or none "
-            "to download it."
-        )
-    try:
-        builder = tfds.builder(name, data_dir=data_dir)
-        if not builder.is_prepared():
-            _check_network(builder.url_infos)
-        builder.download_and_prepare()
-    except Exception as error:
-        raise RuntimeError(
-            f"{name} is not prepared in {data_dir or 'the default folder'} "
-            "and could not be downloaded. Cures: (1) connect to the network "
-            "and run again; (2) prepare it elsewhere with "
-            f"tensorflow-datasets and give the folder, by --data_dir or "
-            f"TFDS_DATA_DIR. Cause: {type(error).__name__}: {error}"
-        ) from error
-    data = builder.as_dataset(split="train+test", batch_size=-1)
-    images, labels = data["image"].numpy(), data["label"].numpy()
-    return _checked(images.reshape(len(images), -1), labels)
-
-
-def _check_network(urls):
-    """Fails at once where a download would retry for minutes."""
-    for host in {urllib.parse.urlsplit(url).hostname for url in urls}:
-        socket.getaddrinfo(host, None)
-
-
-def _load_npz(path):
-    if not path:
-        raise ValueError(
-            "`npz` needs `path`, the file with features and labels."
-        )
-    if not os.path.isfile(path):
-        raise FileNotFoundError(
-            f"The features file must exist. Received: {path!r}."
-        )
-    try:
-        with np.load(path, allow_pickle=False) as data:
-            arrays = dict(data)
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(
-            f"{path} must be a .npz file of plain arrays, as `np.savez` "
-            f"writes it. Cause: {error}"
-        ) from error
-    x, y = _find_arrays(arrays, path)
-    if x.dtype == np.float16:
-        x = x.astype(np.float32)
-    return _checked(x, y)
-
-
-def _find_arrays(data, path):
-    if "x_train" in data and "y_train" in data:
-        parts = [s for s in ("train", "test") if f"x_{s}" in data]
-        return (
-            np.concatenate([data[f"x_{s}"] for s in parts]),
-            np.concatenate([data[f"y_{s}"] for s in parts]),
-        )
-    x = next((data[k] for k in _FEATURE_KEYS if k in data), None)
-    y = next((data[k] for k in _LABEL_KEYS if k in data), None)
-    if x is None or y is None:
-        raise ValueError(
-            f"{path} must hold `features` and `labels`. Received: "
-            f"{', '.join(sorted(data)) or 'no arrays'}."
-        )
-    return x, y
-
-
-def _checked(x, y):
-    return Part(*inputs.check_pair(x, y))

@@ -13,8 +13,10 @@ class Run:
     """Everything that determines a training run.
 
     Attributes:
-        data: digits, mnist, fashion_mnist, cifar10 or npz.
-        data_dir: prepared tensorflow-datasets folder; default TFDS_DATA_DIR.
+        data: digits, mnist, fashion_mnist, cifar10, mnist_gist,
+            cifar10_gist, nus_wide or npz.
+        data_dir: prepared tensorflow-datasets folder, default TFDS_DATA_DIR;
+            for nus_wide, the folder with its unpacked archives.
         path: features file, for npz.
         queries_per_class: queries drawn from each class, or from each label;
             default 100, and 20 for digits.
