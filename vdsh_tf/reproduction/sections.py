@@ -144,5 +144,10 @@ def cell_text(cell, digits: int = 3) -> str:
     return str(cell)
 
 
+def each(values: dict, form: str) -> str:
+    """Names and numbers as a sentence."""
+    return "; ".join(f"{k}: {form.format(v)}" for k, v in values.items()) + "."
+
+
 def _row(cells):
     return "| " + " | ".join(str(c).replace("|", "\\|") for c in cells) + " |"

@@ -5,6 +5,7 @@ import os
 
 import numpy as np
 
+from vdsh_tf import dataset_sources
 from vdsh_tf import datasets
 from vdsh_tf import inputs
 from vdsh_tf.baselines import method
@@ -98,10 +99,8 @@ class Library:
     def _load(self, name):
         if name not in FILES:
             return datasets.load(name, data_dir=self.data_dir, seed=self.seed)
-        path = self._path(name)
-        with np.load(path, allow_pickle=False) as data:
-            arrays = dict(data)
-        return labelled_split(name, arrays, FILES[name][2], self.seed)
+        x, y = dataset_sources.read("npz", None, self._path(name))
+        return labelled_split(name, x, y, FILES[name][2], self.seed)
 
     def _path(self, name):
         file, what, _ = FILES[name]
@@ -119,10 +118,9 @@ class Library:
         return path
 
 
-def labelled_split(name, arrays, queries_per_class, seed) -> datasets.Split:
-    """Splits arrays of a file; rows without any feature are left out."""
-    x, y = datasets._find_arrays(arrays, name)
-    x = x.astype(np.float32)
+def labelled_split(name, x, y, queries_per_class, seed) -> datasets.Split:
+    """Splits labelled rows; rows without any feature are left out."""
+    x, y = np.asarray(x, np.float32), np.asarray(y)
     some = x.any(axis=1)
     everything = datasets.Part(*inputs.check_pair(x[some], y[some]))
     rng = np.random.default_rng(seed)

@@ -93,7 +93,9 @@ class Results:
 
     @property
     def points(self) -> list[points.Point]:
-        return [self.found[t.place] for t in self.tasks if t.place in self.found]
+        return [
+            self.found[t.place] for t in self.tasks if t.place in self.found
+        ]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,9 +108,12 @@ class Figure:
         plan: function of a budget's name that returns the tasks.
         show: function of Results, the budget's name and a folder for
             pictures that returns a `sections.Section`.
+        reads: function of a budget's name: tasks of other figures whose
+            results it shows if they are there.
     """
 
     name: str
     title: str
     plan: Callable[[str], list[Task]]
     show: Callable[[Results, str, str], Any]
+    reads: Callable[[str], list[Task]] = lambda budget: []
