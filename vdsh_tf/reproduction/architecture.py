@@ -59,7 +59,8 @@ def network_task(data, layers, width, bits, budget) -> Task:
     work = layers * width**2 / 1e6
     return Task(
         "architecture", key(data, layers, width, bits), settings, compute,
-        cost=6 + 0.3 * layers + 2.5 * work, headline=("map", "precision_r2"),
+        cost=6 + 0.3 * layers + 2.5 * work,
+        headline=("map", "precision_r2"), unit="bits",
     )  # fmt: skip
 
 

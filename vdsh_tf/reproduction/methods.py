@@ -71,7 +71,7 @@ def task(
     return Task(
         figure, f"{settings['data']}-{name}-{bits}", settings, compute,
         cost=_COSTS[name] * (0.6 + bits / 160),
-        headline=("map", "precision_r2"),
+        headline=("map", "precision_r2"), unit="bits",
     )  # fmt: skip
 
 

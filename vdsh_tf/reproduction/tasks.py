@@ -44,6 +44,7 @@ class Task:
         cost: about how many seconds it takes on two cores; only ratios
             matter, for the time that remains.
         headline: names of the results to show in a line of progress.
+        unit: what the number at the end of the key counts.
     """
 
     figure: str
@@ -52,13 +53,15 @@ class Task:
     compute: Callable[[Context], Outcome]
     cost: float = 10.0
     headline: tuple[str, ...] = ("map",)
+    unit: str = ""
 
     @property
     def place(self) -> tuple[str, str]:
         return self.figure, self.key
 
     def title(self) -> str:
-        return f"{self.figure} {self.key.replace('_', ' ')}"
+        words = self.key.replace("-", " ") if self.unit else self.key
+        return f"{self.figure} {words} {self.unit}".rstrip()
 
 
 class Results:
