@@ -50,13 +50,15 @@ def draw_task(name: str, seed: int, budget: str) -> Task:
     run = RUN if budget != "smoke" else networks.shortened(RUN, 0.05, 6, 64)
     if name == "vdsh":
         settings["run"] = networks.run_settings(run)
+    else:
+        settings["options"] = methods.options_of(name, budget)
 
     def compute(context):
         split = few(context.data.split(DATA, rows), PER_CLASS, seed)
         if name == "vdsh":
             fit = methods.vdsh_fit(run)
         else:
-            fit = methods.method_fit(name, BITS, {})
+            fit = methods.method_fit(name, BITS, settings["options"])
         return Outcome(methods.measure(fit, split, BITS)[0])
 
     return Task(

@@ -1,9 +1,10 @@
 """Trains a method on a data set and measures its codes."""
 
-import importlib
+import inspect
 import time
 
 from vdsh_tf import metrics
+from vdsh_tf.baselines import registry
 from vdsh_tf.reproduction import networks
 from vdsh_tf.reproduction import sources
 from vdsh_tf.reproduction.tasks import Outcome
@@ -14,8 +15,12 @@ SUBSET = ("ksh", "bre", "mlh", "fasthash")
 DEEP = ("dsrh", "dsch", "drsch")
 SHALLOW = (*SUBSET, *CLOSED)
 ALL = ("vdsh", *SHALLOW[::-1], *DEEP)
-# Steps of the deep methods; None leaves it to the method.
-STEPS = {"smoke": 5, "small": 1000, "full": None}
+# Settings of a budget that are not the methods' own.
+OPTIONS = {
+    **{(name, "smoke"): {"steps": 5} for name in (*DEEP, "mlh")},
+    **{(name, "small"): {"steps": 1000} for name in DEEP},
+    ("fasthash", "smoke"): {"trees": 5},
+}
 # Rows to train on and search in; None is all.
 ROWS = {"smoke": 2000, "small": None, "full": None}
 SUBSET_NOTE = (
@@ -50,20 +55,18 @@ def task(
         "data": sources.PICTURES[data] if name in DEEP else data,
         "rows": ROWS[budget], "method": name, "bits": bits, "seed": 0,
     }  # fmt: skip
-    run, options = None, {}
     if name == "vdsh":
         run = networks.preset(data, bits, budget)
         settings["run"] = networks.run_settings(run)
-    elif name in DEEP and STEPS[budget]:
-        options = {"steps": STEPS[budget]}
-    settings["options"] = options
+    else:
+        settings["options"] = options_of(name, budget)
 
     def compute(context):
         split = split_for(context.data, data, name, ROWS[budget])
         if name == "vdsh":
             fit = vdsh_fit(run)
         else:
-            fit = method_fit(name, bits, options)
+            fit = method_fit(name, bits, settings["options"])
         result, query_codes = measure(fit, split, bits)
         arrays = {"codes": query_codes, "labels": split.query.y}
         return Outcome(result, arrays if keep_codes else None)
@@ -75,11 +78,15 @@ def task(
     )  # fmt: skip
 
 
-def make(name: str, bits: int, options: dict):
-    """The untrained method."""
-    module = importlib.import_module(f"vdsh_tf.baselines.{name}")
-    classes = {"cca_itq": "CCAITQ", "fasthash": "FastHash"}
-    return getattr(module, classes.get(name, name.upper()))(bits, 0, **options)
+def options_of(name: str, budget: str) -> dict:
+    """All settings of a method but bits and seed, so that changes show."""
+    parameters = inspect.signature(registry.load(name)).parameters
+    options = {
+        key: parameter.default
+        for key, parameter in parameters.items()
+        if key not in ("bits", "seed")
+    }
+    return {**options, **OPTIONS.get((name, budget), {})}
 
 
 def split_for(library, data: str, name: str, rows: int | None):
@@ -96,7 +103,7 @@ def method_fit(name: str, bits: int, options: dict):
     """
 
     def fit(split):
-        method = make(name, bits, options)
+        method = registry.make(name, bits, 0, **options)
         start = time.perf_counter()
         method.fit(split.train.x, split.train.y)
         seconds = time.perf_counter() - start
