@@ -66,29 +66,35 @@ class FastHash(method.Method):
         rng = np.random.default_rng(self.seed)
         self.edges = boosted_trees.fit_edges(x, self.bins)
         binned = boosted_trees.quantise(x, self.edges)
-        alike = affinity.dense(y) > 0
         blocks = similar_blocks(y, self.block_size)
-        distance = np.zeros(alike.shape, np.int16)
-        costs = pair_costs(self.bits)
+        # Row of the cost table and place in it, for each pair.
+        pairs = np.where(affinity.dense(y) > 0, self.bits + 1, 0)
+        pairs = pairs.astype(np.int16)
+        loss = float(np.mean(pair_costs(self.bits).ravel()[pairs]))
         self.forests, self.objective = [], []
         for _ in range(self.bits):
-            coupling = bit_coupling(distance, alike, costs)
+            coupling = bit_coupling(pairs, self.bits)
             target = solve_bit(coupling, blocks, self.sweeps, rng)
-            forest, votes = boosted_trees.boost(
-                binned,
-                target > 0,
-                self.trees,
-                self.depth,
-                self.bins,
-                self.num_features,
-                self.trim,
-                rng,
-            )
-            self.forests.append(forest)
-            on = votes > 0
-            distance += on[:, None] != on
-            self.objective.append(mean_loss(distance, alike, self.bits))
+            on = self._fit_trees(binned, target > 0, rng)
+            pairs += on[:, None] != on
+            loss += step_loss(coupling, on)
+            self.objective.append(loss / 4)
         return self
+
+    def _fit_trees(self, binned, target, rng):
+        """Adds the trees of one bit; returns what they answer, [n] bool."""
+        forest, votes = boosted_trees.boost(
+            binned,
+            target,
+            self.trees,
+            self.depth,
+            self.bins,
+            self.num_features,
+            self.trim,
+            rng,
+        )
+        self.forests.append(forest)
+        return votes > 0
 
     def project(self, x):
         """[n, K]: the votes of each bit's trees."""
@@ -101,28 +107,35 @@ def pair_costs(bits: int) -> np.ndarray:
     """4 times the cost of distances 0..K, not alike and alike: [2, K + 1]."""
     distance = np.arange(bits + 1)
     apart = np.maximum(bits - 2 * distance, 0)
-    return np.stack([apart**2, (2 * distance) ** 2]).astype(np.int32)
+    return np.stack([apart**2, (2 * distance) ** 2])
 
 
-def mean_loss(distance, alike, bits) -> float:
-    """Mean cost of all pairs when the bits not yet there are all zero."""
-    costs = pair_costs(bits).astype(np.float64) / 4
-    total = 0.0
-    for kind in (0, 1):
-        count = np.bincount(distance[alike == kind], minlength=bits + 1)
-        total += float(count @ costs[kind])
-    return total / alike.size
-
-
-def bit_coupling(distance, alike, costs) -> np.ndarray:
+def bit_coupling(pairs, bits) -> np.ndarray:
     """A: [n, n] float32; the next bit z in {-1, 1} should lower z^T A z / 2.
 
     a_ij = (cost of agreeing - cost of differing) / 2, zero on the diagonal.
+
+    Args:
+        pairs: [n, n], places in the flattened `pair_costs`.
+        bits: K.
     """
-    slope = (costs[:, :-1] - costs[:, 1:]) / 2
-    coupling = slope.astype(np.float32)[alike.astype(np.intp), distance]
+    costs = pair_costs(bits).ravel()
+    slope = np.append((costs[:-1] - costs[1:]) / 2, 0).astype(np.float32)
+    coupling = np.empty(pairs.shape, np.float32)
+    for row, places in zip(coupling, pairs, strict=True):
+        np.take(slope, places, out=row, mode="clip")
     np.fill_diagonal(coupling, 0)
     return coupling
+
+
+def step_loss(coupling, on) -> float:
+    """What a bit adds to the mean cost of a pair.
+
+    A pair that differs adds -2 a_ij, one that agrees nothing.
+    """
+    z = np.where(on, np.float32(1), np.float32(-1))
+    cut = float(coupling.sum(dtype=np.float64)) - float(z @ (coupling @ z))
+    return -cut / coupling.size
 
 
 def similar_blocks(y: np.ndarray, size: int) -> list[np.ndarray]:

@@ -40,7 +40,7 @@ class MLH(method.Method):
         lam: float = 1.0,
         steps: int = 10000,
         batch_size: int = 100,
-        learning_rate: float = 0.1,
+        learning_rate: float = 5.0,
         momentum: float = 0.9,
         decay: float = 1e-4,
     ):
