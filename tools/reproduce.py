@@ -20,6 +20,7 @@ computed anew, so give each its own --out. A point that fails is reported, the
 others go on, and the exit code is 1.
 """
 
+import logging as python_logging
 import sys
 
 from absl import app
@@ -107,4 +108,6 @@ def main(argv):
 
 if __name__ == "__main__":
     logging.set_verbosity(logging.WARNING)
+    # Every point traces its own graphs; TensorFlow warns of that.
+    python_logging.getLogger("tensorflow").setLevel(python_logging.ERROR)
     app.run(main)
