@@ -29,7 +29,7 @@ def bits_of(name: str, data: str, budget: str) -> tuple[int, ...]:
     if data == "cifar10_cnn" and name in ("ksh", "bre", "mlh"):
         return ()
     if budget == "smoke":
-        return (32,) if slow else (32, 64)
+        return (64,)
     return (32, 64) if slow else BITS
 
 

@@ -121,6 +121,11 @@ class Library:
 def labelled_split(name, x, y, queries_per_class, seed) -> datasets.Split:
     """Splits labelled rows; rows without any feature are left out."""
     x, y = np.asarray(x, np.float32), np.asarray(y)
+    if len(x) != len(y):
+        raise ValueError(
+            "Every row of features needs its label. Received: "
+            f"{len(x)} rows and {len(y)} labels."
+        )
     some = x.any(axis=1)
     everything = datasets.Part(*inputs.check_pair(x[some], y[some]))
     rng = np.random.default_rng(seed)

@@ -140,6 +140,7 @@ def draw(found: dict, folder: str) -> str:
                     label=name)  # fmt: skip
         axes.set_xticks(sizes, [f"{n:.0f}" for n in sizes])
         axes.minorticks_off()
+        axes.yaxis.set_major_formatter("{x:g}")
         axes.grid(alpha=0.3)
         axes.legend()
     return style.save(figure, folder, "time")
