@@ -28,7 +28,7 @@ PAPER = {
 }  # fmt: skip
 RUN = presets.Run(
     stages=presets.parse_stages("4:60:2e-3,8:60:1e-3"),
-    batch_size=50, width=256, bits=BITS, noise=0.3, weight_decay=0.1,
+    batch_size=50, width=256, bits=BITS, noise=1.0, weight_decay=0.1,
 )  # fmt: skip
 METRICS = ("precision_r2", "recall_r2", "map")
 
