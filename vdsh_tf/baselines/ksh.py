@@ -90,7 +90,7 @@ class KSH(method.Method):
             start.astype(np.float64),
             jac=True,
             method="L-BFGS-B",
-            options={"maxiter": self.iterations},
+            options={"maxiter": self.iterations, "gtol": 1e-9},
         )
         candidates = [start, found.x.astype(np.float32)]
         gains = []

@@ -65,7 +65,7 @@ class SDH(method.Method):
         codes = codes.astype(np.float32)
         classifier = ridge_classifier(codes, y, self.lam)
         fitted = self._project_step(phi, codes, factor)
-        self.objective = []
+        self.objective = [self._loss(codes, y, classifier, fitted)]
         for _ in range(self.iterations):
             target = self.nu * fitted + y @ classifier.T
             codes = discrete_descent(codes, target, classifier, self.sweeps)
