@@ -37,12 +37,12 @@ class DRSCH(dsch.DSCH):
         self,
         bits=64,
         seed=0,
-        steps=3000,
+        steps=2000,
         batch_size=128,
         learning_rate=1e-3,
         margin=0.25,
         slopes=(2.0, 4.0),
-        adjacency: float = 0.02,
+        adjacency: float = 0.003,
     ):
         super().__init__(
             bits, seed, steps, batch_size, learning_rate, margin, slopes

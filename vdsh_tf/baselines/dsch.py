@@ -32,7 +32,7 @@ class DSCH(small_cnn.DeepMethod):
         self,
         bits=64,
         seed=0,
-        steps=3000,
+        steps=2000,
         batch_size=128,
         learning_rate=1e-3,
         margin: float = 0.25,

@@ -47,7 +47,7 @@ class DeepMethod(method.Method):
         self,
         bits: int = 64,
         seed: int = 0,
-        steps: int = 3000,
+        steps: int = 2000,
         batch_size: int = 128,
         learning_rate: float = 1e-3,
     ):
