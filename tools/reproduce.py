@@ -100,6 +100,8 @@ def main(argv):
         # A report of one figure alone would hide those made before.
         path = report.write(store, list(figures.FIGURES.values()), budget)
         print(f"wrote {path}")
+    except KeyboardInterrupt:
+        sys.exit("interrupted; the same command goes on where it stopped")
     except (ValueError, OSError, RuntimeError) as error:
         sys.exit(f"error: {error}")
     if failures:

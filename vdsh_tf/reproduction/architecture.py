@@ -27,9 +27,9 @@ SHAPES = {
     "full": tuple((m, d) for m in DEPTHS for d in WIDTHS),
 }  # fmt: skip
 BITS = {"smoke": (16, 32), "small": (16, 64), "full": (16, 32, 64, 128)}
-ROWS = {"smoke": 1000, "small": 6000, "full": None}
+ROWS = {"smoke": 1000, "small": 5000, "full": None}
 # Epochs at 4 layers, then at full depth; None is the preset's.
-EPOCHS = {"smoke": (1, 1), "small": (6, 4), "full": None}
+EPOCHS = {"smoke": (1, 1), "small": (6, 3), "full": None}
 
 
 def network_run(data: str, layers: int, width: int, bits: int, budget: str):
@@ -59,7 +59,7 @@ def network_task(data, layers, width, bits, budget) -> Task:
     work = layers * width**2 / 1e6
     return Task(
         "architecture", key(data, layers, width, bits), settings, compute,
-        cost=6 + 0.3 * layers + 2.5 * work,
+        cost=5 if budget == "smoke" else 6 + 0.3 * layers + 2.5 * work,
         headline=("map", "precision_r2"), unit="bits",
     )  # fmt: skip
 

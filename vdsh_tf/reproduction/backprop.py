@@ -18,7 +18,7 @@ from vdsh_tf.reproduction.tasks import Task
 
 NETS = ("4x64", "48x256")
 METHODS = ("vdsh", "backprop", "backprop_he", "backprop_grown")
-ROWS = {"smoke": 1000, "small": 15_000, "full": None}
+ROWS = {"smoke": 1000, "small": 12_000, "full": None}
 # Stages of VDSH, and epochs of back-propagation at full depth.
 STAGES = {
     ("4x64", "smoke"): ("4:1:5e-3", 1),
@@ -86,7 +86,8 @@ def line_task(net: str, name: str, budget: str) -> Task:
 
     return Task(
         "backprop", f"{net}-{name}", settings, compute,
-        cost=(15 if net == "4x64" else 60) * (4 if budget == "full" else 1),
+        cost={"smoke": 0.2, "small": 1, "full": 4}[budget]
+        * (15 if net == "4x64" else 50),
         headline=("map", "train_seconds"),
     )  # fmt: skip
 
