@@ -167,6 +167,7 @@ def run_baseline(
             labelled,
             epochs=stage.epochs,
             steps_per_epoch=steps,
+            shuffle=False,
             verbose=0,
             callbacks=[recorder],
         )
