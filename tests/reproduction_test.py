@@ -14,6 +14,7 @@ from absl.testing import parameterized
 
 from tests import case
 from tests.tool_runner import run_tool
+from vdsh_tf.reproduction import architecture
 from vdsh_tf.reproduction import backprop
 from vdsh_tf.reproduction import compact
 from vdsh_tf.reproduction import convergence
@@ -388,6 +389,9 @@ class VerdictTest(case.TestCase):
         self.check(compact.radius_verdicts(curves, "cifar10_cnn")[1], True)
         curves["vdsh"][16]["precision_r0"] = 0.5
         self.check(compact.radius_verdicts(curves, "cifar10_cnn")[0], False)
+        nothing = curves_of(vdsh=(0.01,), sdh=(0.6,), fasthash=(0.6,))
+        for verdict in compact.radius_verdicts(nothing, "cifar10_cnn"):
+            self.check(verdict, False)
 
     def test_multilabel_lead(self):
         near = curves_of(vdsh=(0.5, 0.5), sdh=(0.49, 0.49))
@@ -437,6 +441,28 @@ class VerdictTest(case.TestCase):
         for verdict, other in zip(good[:2], bad[:2], strict=True):
             self.check(verdict, True)
             self.check(other, False)
+
+    def test_architecture(self):
+        def found(*values):
+            shapes = [(4, 64), (16, 64), (64, 64), (8, 32), (8, 128), (8, 512)]
+            areas = dict(zip(shapes, values, strict=True))
+            return {"map": areas, "precision_r2": areas}
+
+        good = found(50.0, 60.0, 61.0, 40.0, 60.0, 61.0)
+        for verdict in architecture.verdicts(good, "data"):
+            self.check(verdict, True)
+        bad = found(60.0, 59.0, 59.0, 60.0, 58.0, 59.0)
+        bad["precision_r2"] = {s: -v for s, v in bad["map"].items()}
+        for verdict in architecture.verdicts(bad, "data"):
+            self.check(verdict, False)
+        hole = found(50.0, None, 61.0, 40.0, 60.0, 61.0)
+        for verdict in architecture.verdicts(hole, "data"):
+            self.check(verdict, None)
+
+    def test_area(self):
+        self.assertAlmostEqual(architecture.area((16, 32, 64), (1, 1, 1)), 100)
+        self.assertAlmostEqual(architecture.area((16, 48), (0.0, 0.5)), 25)
+        self.assertIsNone(architecture.area((16, 48), (0.5, None)))
 
     def test_few_shot(self):
         def found(vdsh, sdh, fasthash):

@@ -146,35 +146,56 @@ def verdicts(found: dict, title: str) -> list:
         0: f"{title}: more layers give better codes",
         1: f"{title}: more nodes give better codes",
     }
-    holes = any(v is None for areas in found.values() for v in areas.values())
+    full = f"{title}: quality saturates beyond a certain size"
     alike = f"{title}: precision and mAP behave alike"
-    if holes:
-        every = [*texts.values(), alike]
+    if any(v is None for areas in found.values() for v in areas.values()):
+        every = [*texts.values(), full, alike]
         return [judge(text, None, "All shapes are needed.") for text in every]
-    made = []
-    for axis, text in texts.items():
-        gains, shown = [], []
-        for other, line in lines_of(found["map"], axis).items():
-            sizes = list(line)
-            gains.append(line[sizes[-1]] - line[sizes[0]])
-            path = " ".join(f"{n}: {v:.1f}" for n, v in line.items())
-            name = "wide" if axis == 0 else "deep"
-            shown.append(f"{other} {name}: {path}")
-        made.append(judge(
-            text, float(np.mean(gains)) > 0,
-            "Rule: area of mAP at the largest size above that at the "
-            f"smallest, mean over lines. {'; '.join(shown[:3])}.",
-        ))  # fmt: skip
-    shapes = list(found["map"])
-    rank = [np.argsort(np.argsort([found[m][s] for s in shapes]))
-            for m in METRICS]  # fmt: skip
-    agreement = float(np.corrcoef(*rank)[0, 1])
+    made = [gain_verdict(found["map"], i, text) for i, text in texts.items()]
+    made.append(saturation_verdict(found["map"], full))
+    ranks = [
+        np.argsort(np.argsort(list(found[metric].values())))
+        for metric in METRICS
+    ]
+    agreement = float(np.corrcoef(*ranks)[0, 1])
     made.append(judge(
         alike, agreement > 0.5,
         "Rule: rank correlation of both areas over shapes above .5. "
         f"{agreement:.2f}.",
     ))  # fmt: skip
     return made
+
+
+def gain_verdict(areas: dict, axis: int, text: str):
+    """The largest network of a line is better than the smallest."""
+    gains, shown = [], []
+    for other, line in lines_of(areas, axis).items():
+        values = list(line.values())
+        gains.append(values[-1] - values[0])
+        path = ", ".join(f"{n}: {v:.1f}" for n, v in line.items())
+        shown.append(f"{other} {'wide' if axis == 0 else 'deep'}: {path}")
+    return judge(
+        text, float(np.mean(gains)) > 0,
+        "Rule: area of mAP at the largest size above that at the smallest, "
+        f"mean over lines. {'; '.join(shown[:3])}.",
+    )  # fmt: skip
+
+
+def saturation_verdict(areas: dict, text: str):
+    """The last step of a line gains less than the first."""
+    first, last = [], []
+    for axis in (0, 1):
+        for line in lines_of(areas, axis).values():
+            steps = np.diff(list(line.values()))
+            first.append(steps[0])
+            last.append(steps[-1])
+    gains = float(np.mean(first)), float(np.mean(last))
+    return judge(
+        text, gains[1] < gains[0],
+        "Rule: the last step to a larger network gains less area of mAP than "
+        f"the first, mean over lines. First {gains[0]:+.1f}, last "
+        f"{gains[1]:+.1f}.",
+    )  # fmt: skip
 
 
 def draw(found: dict, title: str, folder: str, name: str) -> str:

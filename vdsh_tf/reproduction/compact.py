@@ -157,13 +157,17 @@ def radius_table(curves, data: str) -> Table:
     )  # fmt: skip
 
 
-def drop(curves, name: str) -> float | None:
-    """Precision lost from radius 2 to radius 0, mean over lengths."""
+def kept(curves, name: str) -> float | None:
+    """Share of the precision at radius 2 that is left at radius 0.
+
+    The mean over code lengths; precision below .05 counts as none left.
+    """
     wide = lines.values(curves, name, "precision_r2")
     narrow = lines.values(curves, name, "precision_r0")
     if not wide:
         return None
-    return sum(wide[b] - narrow[b] for b in wide) / len(wide)
+    shares = [narrow[b] / wide[b] if wide[b] > 0.05 else 0.0 for b in wide]
+    return sum(shares) / len(shares)
 
 
 def radius_verdicts(curves, data: str) -> list:
@@ -173,17 +177,17 @@ def radius_verdicts(curves, data: str) -> list:
         f"{title}: VDSH does not lose with a smaller radius",
         f"{title}: SDH and FastHash lose more than VDSH",
     )
-    drops = {name: drop(curves, name) for name in METHODS}
-    if None in drops.values():
+    shares = {name: kept(curves, name) for name in METHODS}
+    if None in shares.values():
         return [judge(t, None, "All three methods are needed.") for t in texts]
-    shown = ", ".join(f"{style.TITLES[n]} {v:.3f}" for n, v in drops.items())
-    why = f"P@r2 - P@r0, mean over lengths: {shown}."
+    shown = ", ".join(f"{style.TITLES[n]} {v:.2f}" for n, v in shares.items())
+    why = f"P@r0 / P@r2, mean over lengths: {shown}."
     return [
-        judge(texts[0], drops["vdsh"] < 0.05, f"Rule: below .05. {why}"),
+        judge(texts[0], shares["vdsh"] >= 0.9, f"Rule: at least .9. {why}"),
         judge(
             texts[1],
-            drops["vdsh"] < min(drops["sdh"], drops["fasthash"]),
-            f"Rule: VDSH's is the smallest. {why}",
+            shares["vdsh"] > max(shares["sdh"], shares["fasthash"]),
+            f"Rule: VDSH's is the largest. {why}",
         ),
     ]
 

@@ -61,9 +61,12 @@ def _origin(found, budget):
     used = "; ".join(f"{v} ({n} points)" for v, n in versions.items())
     dates = sorted(p.date for p in unique)
     minutes = sum(p.seconds for p in unique) / 60
+    warning = ""
+    if budget == "smoke":
+        warning = "**A smoke test: its numbers and verdicts mean nothing.** "
     return (
-        f"Budget `{budget}`: {len(unique)} points, {minutes:.0f} minutes of "
-        f"computation, {dates[0]} to {dates[-1]} UTC. {used}. All points: "
+        f"{warning}Budget `{budget}`: {len(unique)} points, {minutes:.0f} "
+        f"minutes of computation, {dates[0]} to {dates[-1]} UTC. {used}. All points: "
         "[points.csv](points.csv)."
     )
 
