@@ -66,8 +66,8 @@ def _origin(found, budget):
         warning = "**A smoke test: its numbers and verdicts mean nothing.** "
     return (
         f"{warning}Budget `{budget}`: {len(unique)} points, {minutes:.0f} "
-        f"minutes of computation, {dates[0]} to {dates[-1]} UTC. {used}. All points: "
-        "[points.csv](points.csv)."
+        f"minutes of computation, {dates[0]} to {dates[-1]} UTC. {used}. All "
+        "points: [points.csv](points.csv)."
     )
 
 
