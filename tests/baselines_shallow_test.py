@@ -23,6 +23,8 @@ SETTINGS = {
     "mlh": {"steps": 1000},
     "fasthash": {"trees": 20},
 }
+# For what does not depend on how well a method learns.
+QUICK = SETTINGS | {"mlh": {"steps": 50}, "fasthash": {"trees": 5}}
 # How far mAP must be above LSH's, which is .40.
 MARGINS = {
     "itq": 0.1,
@@ -36,8 +38,8 @@ MARGINS = {
 LABELLED = [name for name in registry.SHALLOW if name not in ("lsh", "itq")]
 
 
-def _make(name, bits=BITS, seed=0):
-    return registry.make(name, bits, seed, **SETTINGS.get(name, {}))
+def _make(name, bits=BITS, seed=0, settings=SETTINGS):
+    return registry.make(name, bits, seed, **settings.get(name, {}))
 
 
 @functools.cache
@@ -104,7 +106,8 @@ class EveryMethodTest(case.TestCase):
     def test_seed_decides(self, name):
         x, y = _digits().train.x[:400], _digits().train.y[:400]
         one, same, other = (
-            _make(name, 8, seed).fit(x, y).encode(x) for seed in (3, 3, 4)
+            _make(name, 8, seed, QUICK).fit(x, y).encode(x)
+            for seed in (3, 3, 4)
         )
         self.assert_equal(one, same)
         self.assertTrue(np.any(one != other))
@@ -141,7 +144,7 @@ class SubsetTest(case.TestCase):
         x, y = _digits().train.x, _digits().train.y
         rows = method.draw_subset(y, 500, 0)
         for name in ("ksh", "bre", "mlh", "fasthash"):
-            whole, part = _make(name, 8), _make(name, 8)
+            whole, part = (_make(name, 8, 0, QUICK) for _ in range(2))
             whole.subset = part.subset = 500
             with self.subTest(name):
                 self.assert_equal(

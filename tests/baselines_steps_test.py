@@ -10,10 +10,8 @@ from absl.testing import parameterized
 from tests import case
 from vdsh_tf.baselines import affinity
 from vdsh_tf.baselines import anchors
-from vdsh_tf.baselines import boosted_trees
 from vdsh_tf.baselines import bre
 from vdsh_tf.baselines import cca_itq
-from vdsh_tf.baselines import fasthash
 from vdsh_tf.baselines import itq
 from vdsh_tf.baselines import ksh
 from vdsh_tf.baselines import mlh
@@ -249,117 +247,6 @@ class MLHTest(case.TestCase):
         i, j, alike = mlh.draw_pairs(y, 40, rng)
         self.assert_equal(alike, np.sum(y[i] * y[j], axis=1) > 0)
         self.assertEqual(alike.sum(), 20)
-
-
-class FastHashTest(case.TestCase):
-    @parameterized.parameters(*range(6))
-    def test_block_step_is_the_best_of_all(self, seed):
-        rng = np.random.default_rng(seed)
-        size = 8
-        half = -rng.integers(0, 6, size=(size, size)) / 2
-        inner = np.triu(half, 1) + np.triu(half, 1).T
-        outer = rng.integers(-12, 13, size=size) / 2
-
-        def value(z):
-            return z @ inner @ z / 2 + outer @ z
-
-        got = fasthash.solve_block(inner, outer)
-        self.assert_close(value(got), min(map(value, _corners(size))))
-
-    @parameterized.parameters(4, 5)
-    def test_coupling_is_the_price_of_agreeing(self, bits):
-        rng = np.random.default_rng(0)
-        on = rng.random((6, 3)) < 0.5
-        alike = rng.random((6, 6)) < 0.5
-        alike |= alike.T
-        pairs = (on[:, None] != on).sum(axis=2) + (bits + 1) * alike
-
-        def cost(i, j, codes):
-            distance = np.sum(codes[i] != codes[j])
-            if alike[i, j]:
-                return distance**2
-            return max(bits / 2 - distance, 0) ** 2
-
-        def mean(codes):
-            return np.mean(
-                [[cost(i, j, codes) for j in range(6)] for i in range(6)]
-            )
-
-        coupling = fasthash.bit_coupling(pairs.astype(np.int16), bits)
-        bit = rng.random(6) < 0.5
-        longer = np.column_stack([on, bit])
-        got = fasthash.step_loss(coupling, bit) / 4
-        self.assert_close(got, mean(longer) - mean(on), atol=1e-6)
-
-    def test_blocks_cover_the_rows_and_share_a_label(self):
-        rng = np.random.default_rng(1)
-        y = rng.random((50, 4)) < 0.3
-        blocks = fasthash.similar_blocks(y.astype("f4"), 6)
-        self.assert_equal(np.sort(np.concatenate(blocks)), np.arange(50))
-        for block in blocks:
-            self.assertLessEqual(len(block), 6)
-            self.assertTrue(len(block) == 1 or y[block].all(axis=0).any())
-
-
-class BoostedTreesTest(case.TestCase):
-    def test_split_is_the_best_of_all(self):
-        rng = np.random.default_rng(0)
-        binned = rng.integers(5, size=(3, 40)).astype(np.uint8)
-        target = rng.random(40) < 0.5
-        node = rng.integers(2, size=40)
-        weight = rng.random(40)
-        keys = 2 * binned.astype(int) + target
-        feature, cut = boosted_trees.best_splits(keys, node, weight, 2, 5)
-
-        def impurity(n, f, c):
-            total = 0.0
-            for side in (binned[f] <= c, binned[f] > c):
-                p = weight[(node == n) & side & target].sum()
-                q = weight[(node == n) & side & ~target].sum()
-                total += p * q / max(p + q, 1e-12)
-            return total
-
-        for n in range(2):
-            want = min(impurity(n, f, c) for f in range(3) for c in range(5))
-            self.assert_close(impurity(n, feature[n], cut[n]), want)
-
-    def test_follow_walks_the_tree(self):
-        rng = np.random.default_rng(1)
-        binned = rng.integers(9, size=(4, 60)).astype(np.uint8)
-        feature = rng.integers(4, size=7)
-        cut = rng.integers(9, size=7).astype(np.uint8)
-        leaf = rng.random(8) < 0.5
-        got = boosted_trees.follow(binned, feature, cut, leaf)
-        for i in range(60):
-            n = 0
-            while n < 7:
-                n = 2 * n + 1 + int(binned[feature[n], i] > cut[n])
-            self.assertEqual(got[i], leaf[n - 7])
-
-    def test_boosting_learns_what_one_tree_cannot(self):
-        rng = np.random.default_rng(2)
-        x = rng.normal(size=(600, 6)).astype("f4")
-        target = np.sum(x, axis=1) > 0
-        edges = boosted_trees.fit_edges(x, 16)
-        binned = boosted_trees.quantise(x, edges)
-        errors = {}
-        for trees in (1, 40):
-            forest, votes = boosted_trees.boost(
-                binned, target, trees, 2, 16, 6, 0.95, rng
-            )
-            self.assert_close(
-                boosted_trees.vote(forest, binned), votes, atol=1e-4
-            )
-            errors[trees] = np.mean((votes > 0) != target)
-        self.assertGreater(errors[1], 0.2)
-        self.assertLess(errors[40], 0.1)
-
-    def test_quantise_counts_the_borders_below(self):
-        x = np.array([[0.0, 5.0], [1.0, 5.0], [2.0, 5.0], [9.0, 7.0]], "f4")
-        edges = np.array([[0.5, 1.0, 8.0], [5.0, 5.5, 6.0]], "f4")
-        self.assert_equal(
-            boosted_trees.quantise(x, edges), [[0, 1, 2, 3], [0, 0, 0, 3]]
-        )
 
 
 if __name__ == "__main__":

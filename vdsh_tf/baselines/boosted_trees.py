@@ -5,6 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 _CHUNK = 1 << 15
+# Bounds the vote of a tree that tells all rows apart.
+_LEAST_ERROR = 1e-3
 
 
 class Forest(NamedTuple):
@@ -55,7 +57,7 @@ def boost(binned, target, trees, depth, bins, num_features, trim, rng):
     Args:
         binned: [d, n] uint8.
         target: [n] bool.
-        trees: most trees; fewer when the rows are told apart without error.
+        trees: how many.
         depth: of a tree.
         bins: of a feature.
         num_features: drawn for each tree.
@@ -70,7 +72,8 @@ def boost(binned, target, trees, depth, bins, num_features, trim, rng):
     side = np.where(target, np.float32(1), np.float32(-1))
     grown = []
     for _ in range(trees):
-        weight = np.exp(np.minimum(-side * votes, 30))
+        margin = side * votes
+        weight = np.exp(margin.min() - margin)
         weight /= weight.sum()
         rows = heavy_rows(weight, trim)
         picked = rng.choice(
@@ -86,7 +89,7 @@ def boost(binned, target, trees, depth, bins, num_features, trim, rng):
         feature = picked[feature]
         said = follow(binned, feature, cut, leaf)
         error = float(weight[said != target].sum())
-        error = min(max(error, 1e-6), 0.5 - 1e-6)
+        error = min(max(error, _LEAST_ERROR), 0.5)
         vote = 0.5 * np.log((1 - error) / error)
         votes += np.where(said, np.float32(vote), np.float32(-vote))
         grown.append((feature, cut, leaf, vote))
