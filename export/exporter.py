@@ -63,7 +63,9 @@ def export(
     _check_arguments(formats, rows, quantized, check)
     onnx_file.check_opset(opset)
     described = metadata.describe(model, data)
-    served = graph.Served(graph.kernels_of(model), described)
+    served = graph.Served(
+        graph.kernels_of(model), described, graph.mean_of(model)
+    )
     with staging.folder(out) as stage:
         built = _build(served, stage, formats, opset)
         reports, flips = [], None

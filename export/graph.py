@@ -20,14 +20,23 @@ class Served(tf.Module):
     Args:
         kernels: float32 arrays, layer by layer.
         metadata: what the files say about themselves.
+        mean: float32 [d] that is subtracted from a row first, or None.
     """
 
-    def __init__(self, kernels: list[np.ndarray], metadata: Metadata):
+    def __init__(
+        self,
+        kernels: list[np.ndarray],
+        metadata: Metadata,
+        mean: np.ndarray | None = None,
+    ):
         super().__init__(name="vdsh")
         self.kernels = [
             tf.Variable(kernel, trainable=False, name=f"theta_{m}")
             for m, kernel in enumerate(kernels, start=1)
         ]
+        self.mean = None
+        if mean is not None:
+            self.mean = tf.Variable(mean, trainable=False, name="mean")
         self.metadata = metadata
         self.rows = tf.function(self._rows, input_signature=[self.row_spec])
 
@@ -48,7 +57,7 @@ class Served(tf.Module):
 
     def _rows(self, x):
         """All outputs by name for rows x, float32 [batch, d]."""
-        x = encoder_lib.unit_length(x)
+        x = encoder_lib.unit_length(x if self.mean is None else x - self.mean)
         for kernel in self.kernels:
             x = tf.nn.relu(tf.matmul(x, kernel))
         sign = 2 * tf.cast(x > 0, tf.int32) - 1
@@ -70,3 +79,11 @@ def kernels_of(model) -> list[np.ndarray]:
         np.asarray(keras.ops.convert_to_numpy(kernel), np.float32)
         for kernel in model.encoder.awake_kernels
     ]
+
+
+def mean_of(model) -> np.ndarray | None:
+    """float32 mean that the encoder subtracts, or None."""
+    mean = model.encoder.mean
+    if mean is None:
+        return None
+    return np.asarray(keras.ops.convert_to_numpy(mean), np.float32)

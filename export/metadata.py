@@ -66,4 +66,5 @@ def describe(model, data: str) -> Metadata:
         feature_kind="features" if shape is None else "pixels",
         image_shape=shape,
         training_data=data,
+        normalization="center_unit_length" if encoder.center else "unit_length",
     )

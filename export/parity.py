@@ -52,14 +52,20 @@ class Report(NamedTuple):
     differ_beyond: int
 
 
-def responses(kernels: list[np.ndarray], x: np.ndarray) -> np.ndarray:
+def responses(
+    kernels: list[np.ndarray], x: np.ndarray, mean: np.ndarray | None = None
+) -> np.ndarray:
     """Float64 forward pass: the code layer's input to its ReLU, [n, K].
 
     Args:
         kernels: of the layers, [D_in, D_out] each.
         x: [n, d], raw rows.
+        mean: [d] float32 that is subtracted from them first, or None.
     """
     x = np.asarray(x, np.float32)
+    if mean is not None:
+        # Rounded as every runtime rounds it: the difference is the input.
+        x = x - mean
     z = np.where(np.abs(x) < encoder.TINY, 0.0, x.astype(np.float64))
     norm = np.linalg.norm(z, axis=1, keepdims=True)
     z = np.divide(z, norm, out=np.zeros_like(z), where=norm > 0)
@@ -96,6 +102,7 @@ def check(
     rows: np.ndarray,
     runtimes: dict[str, Callable[[np.ndarray], np.ndarray]],
     batch_sizes: tuple[int, ...] = BATCH_SIZES,
+    mean: np.ndarray | None = None,
 ) -> list[Report]:
     """Encodes rows by every runtime at every batch size.
 
@@ -104,8 +111,9 @@ def check(
         rows: [n, d] float32, in an order that puts all kinds first.
         runtimes: by name, functions from rows to packed codes.
         batch_sizes: rows in a call.
+        mean: that the network subtracts from rows, or None.
     """
-    want = responses(kernels, rows)
+    want = responses(kernels, rows, mean)
     reports = []
     for name, encode in runtimes.items():
         for size in batch_sizes:

@@ -39,7 +39,7 @@ def _train(problem, iterations, batch_size, code_steps=1):
             )  # fmt: skip
             states[i] = state, None
             total = sums if total is None else admm.add_sums(total, sums)
-        weights = admm.consensus_step(weights, total, penalties)
+        weights, _ = admm.consensus_step(weights, total, penalties)
     return weights, [state for state, _ in states], penalties
 
 

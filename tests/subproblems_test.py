@@ -45,11 +45,11 @@ class HiddenCodeTest(case.TestCase):
         target = rng.normal(size=(6, 5))
         return center, copy, target
 
-    def _solve(self, steps, margin=None):
+    def _solve(self, steps, margin=None, shared=False):
         center, copy, target = self._problem()
         return subproblems.solve_hidden_code(
             center, target, SampleMatrix(tf.constant(copy)),
-            (center > 0).astype(float), center @ copy, steps, margin,
+            center > 0, center @ copy, steps, margin, shared,
         )  # fmt: skip
 
     @parameterized.parameters(1, 3)
@@ -75,6 +75,27 @@ class HiddenCodeTest(case.TestCase):
         for scale in (0.9, 0.99, 1.01, 1.1):
             self.assertTrue((best < cost(center + scale * direction)).all())
 
+    def test_shared_step_is_the_best_for_all_samples_together(self):
+        center, copy, target = self._problem()
+        on = center @ copy > 0
+        own = self._solve(1)[0].numpy() - center
+        z, response = self._solve(1, shared=True)
+        self.assert_close(response, z.numpy() @ copy, atol=1e-12)
+
+        def cost(z):
+            fit = np.sum(on * (on * (z @ copy) - target) ** 2)
+            return np.sum((z - center) ** 2) + fit
+
+        direction = z.numpy() - center
+        best = cost(center + direction)
+        for scale in (0.9, 0.99, 1.01, 1.1):
+            self.assertLess(best, cost(center + scale * direction))
+        # One factor for every sample: the direction is the negative gradient.
+        gradient = (on * (center @ copy - target)) @ copy.T * (center > 0)
+        factor = -direction[gradient != 0] / gradient[gradient != 0]
+        self.assert_close(factor, np.full_like(factor, factor[0]), rtol=1e-9)
+        self.assertFalse(np.allclose(own, direction))
+
     def test_inactive_units_stay(self):
         center, _, _ = self._problem()
         z, _ = self._solve(2)
@@ -93,7 +114,7 @@ class HiddenCodeTest(case.TestCase):
         error = np.array([[0.1, -0.2, 0.0, 0.3]])
         z, _ = subproblems.solve_hidden_code(
             f, f + 2 * error, SampleMatrix(tf.eye(4, dtype=tf.float64)),
-            (f > 0).astype(float), f,
+            f > 0, f,
         )  # fmt: skip
         self.assert_close(z - f, error, atol=1e-12)
 

@@ -58,8 +58,6 @@ def compare_quality() -> None:
     if FLAGS.layers:
         run = run.with_layers(FLAGS.layers)
     split = training.load_data(run, FLAGS.data_dir, FLAGS.path)
-    query = quality.unit_part(split.query)
-    database = quality.unit_part(split.database)
     baselines = [
         quality.Baseline(
             start, (Stage(run.layers, FLAGS.baseline_epochs, float(rate)),)
@@ -73,14 +71,13 @@ def compare_quality() -> None:
         )
     lines = {}
     logging.info("VDSH, %s", run.stages)
-    lines["VDSH (ADMM)"] = quality.run_admm(run, split, query, database)
+    lines["VDSH (ADMM)"] = quality.run_admm(run, split)
     for baseline in baselines:
         logging.info("%s", baseline.name)
-        plain = dataclasses.replace(run, noise=0.0)
+        plain = dataclasses.replace(run, noise=0.0, dropout=0.0)
         lines[baseline.name] = quality.run_baseline(
-            baseline, run if len(baseline.stages) > 1 else plain,
-            split, query, database,
-        )  # fmt: skip
+            baseline, run if len(baseline.stages) > 1 else plain, split
+        )
         write(
             "quality", {k: [p._asdict() for p in v] for k, v in lines.items()}
         )

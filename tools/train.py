@@ -49,6 +49,8 @@ def define_settings() -> None:
             define = flags.DEFINE_float
         elif "int" in kind:
             define = flags.DEFINE_integer
+        elif "bool" in kind:
+            define = flags.DEFINE_bool
         define(field.name, None, meaning[field.name])
 
 

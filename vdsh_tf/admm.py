@@ -132,13 +132,21 @@ def relative_gamma(z, beta, copy_step):
     scale = beta * (1.0 / copy_step - 1.0)
     gamma = [None]
     for x in z[:-1]:
-        sq_norm = tf.reduce_mean(tf.reduce_sum(tf.square(x), axis=-1))
+        sq_norm = tf.reduce_mean(subproblems.row_sum(tf.square(x)))
         # A batch that a layer answers with zeros leaves it alone.
         gamma.append(scale * tf.maximum(sq_norm, 1e-20))
     return tuple(gamma)
 
 
-def sample_step(weights, state, y, penalties, responses=None, code_steps=1):
+def sample_step(
+    weights,
+    state,
+    y,
+    penalties,
+    responses=None,
+    code_steps=1,
+    shared_step=False,
+):
     """Lines 5-11 for a batch of samples: codes, duals, weight moves.
 
     Args:
@@ -146,8 +154,10 @@ def sample_step(weights, state, y, penalties, responses=None, code_steps=1):
         state: SampleState of the batch.
         y: [batch, C], label vectors.
         penalties: Penalties.
-        responses: per-layer pre-activations that come with a fresh state.
+        responses: per-layer pre-activations that come with a fresh state,
+            whose duals are zero.
         code_steps: sub-gradient steps a hidden code.
+        shared_step: see `shared` of `subproblems.solve_hidden_code`.
 
     Returns:
         The batch's new SampleState, its Sums and a Trace.
@@ -156,7 +166,8 @@ def sample_step(weights, state, y, penalties, responses=None, code_steps=1):
     beta = penalties.beta
     top = len(weights.theta) - 1
     copies = _copies(weights, state)
-    z, u, f = list(state.z), list(state.u), [None] * (top + 1)
+    z, u = list(state.z), list(state.u)
+    f, gap = [None] * (top + 1), [None] * (top + 1)
     if not fresh:
         responses = [None] + [
             copies[m].matvec(z[m - 1]) for m in range(1, top + 1)
@@ -169,20 +180,23 @@ def sample_step(weights, state, y, penalties, responses=None, code_steps=1):
     z[top] = subproblems.solve_top_code(
         f[top], u[top], y, weights.classifier, beta
     )
-    u[top] += z[top] - f[top]
+    gap[top] = z[top] - f[top]
+    u[top] = gap[top] if fresh else u[top] + gap[top]
 
     # Lines 8-9. ...and is handed down, one layer at a time.
     for m in range(top - 1, 0, -1):
         f[m] = tf.nn.relu(responses[m])
-        active = tf.cast(f[m] > subproblems.KINK, f[m].dtype)
-        center = f[m] - u[m]
+        active = f[m] > subproblems.KINK
+        center = f[m] if fresh else f[m] - u[m]
         # A fresh code sits at its centre: the response above is known.
         above = responses[m + 1] if fresh else copies[m + 1].matvec(center)
         z[m], moved[m + 1] = subproblems.solve_hidden_code(
             center, z[m + 1] + u[m + 1], copies[m + 1], active, above,
             steps=code_steps, margin=margin if m + 1 == top else None,
+            shared=shared_step,
         )  # fmt: skip
-        u[m] += z[m] - f[m]
+        gap[m] = z[m] - f[m]
+        u[m] = gap[m] if fresh else u[m] + gap[m]
 
     # Line 11. Once the codes are fixed, no layer waits for another.
     centers = None if fresh else _centers(weights, state)
@@ -198,25 +212,42 @@ def sample_step(weights, state, y, penalties, responses=None, code_steps=1):
 
     prev_a = tuple(_zeros_like(a)) if fresh else state.a
     new = SampleState(tuple(z), tuple(u), tuple(a), state.z, prev_a)
-    return new, _sums(new, y), _trace(new, f, beta)
+    return new, _sums(new, y), _trace(f[top], gap, u, beta)
+
+
+def consensus_moves(weights, sums, penalties):
+    """theta - theta+ of line 12, for each layer.
+
+    Moves can be 1e-6 of a weight; the difference is never taken in numbers.
+    """
+    moves = [None]
+    for kernel, outer, gamma in zip(
+        weights.theta[1:], sums.outer[1:], penalties.gamma[1:], strict=True
+    ):
+        shrink = penalties.alpha_theta / gamma
+        move = outer * (-1.0 / (sums.count + shrink))
+        if penalties.alpha_theta:
+            move += kernel * (shrink / (sums.count + shrink))
+        moves.append(move)
+    return tuple(moves)
 
 
 def consensus_step(weights, sums, penalties):
     """Lines 12-14: what all samples agree on, from their sums alone.
 
     Line 13 needs no work: a dual follows from theta and its previous value.
+
+    Returns:
+        The new Weights, and the `consensus_moves` that led to them.
     """
-    count = sums.count
-    theta = [None]
-    for kernel, outer, gamma in zip(
-        weights.theta[1:], sums.outer[1:], penalties.gamma[1:], strict=True
-    ):
-        shrunk = count + penalties.alpha_theta / gamma
-        theta.append((count * kernel + outer) / shrunk)
+    moves = consensus_moves(weights, sums, penalties)
+    pairs = zip(weights.theta[1:], moves[1:], strict=True)
+    theta = (None, *[kernel - move for kernel, move in pairs])
     classifier = subproblems.solve_classifier(
         sums.zz, sums.zy, penalties.alpha_w
     )
-    return Weights(tuple(theta), weights.theta, weights.prev_theta, classifier)
+    new = Weights(theta, weights.theta, weights.prev_theta, classifier)
+    return new, moves
 
 
 def add_sums(left, right):
@@ -269,14 +300,15 @@ def _sums(state, y):
     return Sums(count, tuple(outer), zz, zy)
 
 
-def _trace(state, f, beta):
-    def mean_norm(rows):
-        return tf.reduce_mean(tf.norm(rows, axis=-1))
+def _trace(embedding, gap, u, beta):
+    def mean_norms(rows):
+        squares = [subproblems.row_sum(tf.square(r)) for r in rows[1:]]
+        return tf.stack([tf.reduce_mean(tf.sqrt(s)) for s in squares])
 
-    layers = range(1, len(f))
-    residual = tf.stack([mean_norm(state.z[m] - f[m]) for m in layers])
-    dual = tf.stack([beta * mean_norm(state.u[m]) for m in layers])
-    return Trace(f[-1], residual, dual)
+    residual = mean_norms(gap)
+    # A fresh dual is the residual itself.
+    dual = residual if u[-1] is gap[-1] else mean_norms(u)
+    return Trace(embedding, residual, beta * dual)
 
 
 def _zeros_like(values):

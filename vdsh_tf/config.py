@@ -71,6 +71,8 @@ class Solver:
         copy_step: see `gamma`; not used when `gamma` is given.
         sweeps: iterations of lines 5-13 on each batch (online schedule).
         code_steps: sub-gradient steps for each hidden code.
+        shared_step: whether the codes of a batch share one step length
+            (online schedule); False gives each sample its own line search.
         margin: distance that the code layer's responses keep from the
             threshold, on the side that the classifier asks for; 0 is the
             paper's objective.
@@ -84,6 +86,7 @@ class Solver:
     copy_step: float = 0.01
     sweeps: int = 1
     code_steps: int = 1
+    shared_step: bool = False
     margin: float = 0.0
     margin_weight: float = 0.2
 
@@ -134,7 +137,7 @@ class Solver:
 
 # Measured to train; a full pass takes large steps with a firm classifier.
 SOLVERS = {
-    "online": Solver(margin=0.05),
+    "online": Solver(margin=0.05, shared_step=True),
     "full": Solver(alpha_w=10.0, beta=0.1, copy_step=0.7),
 }
 
@@ -149,4 +152,11 @@ def solver_of(schedule: str, **settings) -> Solver:
         "the two ways to run Algorithm 1",
     )
     given = {k: v for k, v in settings.items() if v is not None}
+    require(
+        not (schedule == "full" and given.get("shared_step")),
+        "shared_step",
+        True,
+        "False with the full schedule",
+        "whose result must not depend on how the data is batched",
+    )
     return dataclasses.replace(SOLVERS[schedule], **given)

@@ -75,8 +75,10 @@ class Split:
         seed: int = 0,
         first_epoch: int = 0,
         noise: float = 0.0,
+        dropout: float = 0.0,
+        center: bool = False,
     ) -> tuple[tf.data.Dataset, int]:
-        """Endless shuffled batches of unit-length rows, for `fit`.
+        """Endless shuffled batches of raw rows as float32, for `fit`.
 
         Order and noise of an epoch depend on `seed` and its number alone, so
         that training resumed at `first_epoch` sees what it would have seen.
@@ -85,16 +87,18 @@ class Split:
             batch_size: rows in a batch, at most all.
             seed: of order and noise.
             first_epoch: number of the first epoch.
-            noise: length of Gaussian noise added to the unit-length rows.
+            noise, dropout: see `perturb`.
+            center: whether the model subtracts the mean of the rows.
 
         Returns:
             The dataset, and the number of batches in an epoch. A last batch
             that is not full is dropped, to keep shapes static.
         """
-        num, width = self.train.x.shape
+        num = len(self.train)
         batch_size = min(batch_size, num)
         x = tf.constant(self.train.x)
         y = tf.constant(self.train.y)
+        mean = self.train_mean() if center else 0.0
         key = tf.constant(seed, tf.int64)
 
         def epoch(number):
@@ -108,13 +112,9 @@ class Split:
             return tf.data.Dataset.zip(index, starts)
 
         def fetch(index, start):
-            rows = unit_rows(tf.gather(x, index))
-            if noise:
-                speck = tf.random.stateless_normal(
-                    [batch_size, width],
-                    tf.stack([key, start]),
-                )
-                rows = unit_rows(rows + noise / width**0.5 * speck)
+            rows = tf.cast(tf.gather(x, index), tf.float32)
+            seed = tf.stack([key, start])
+            rows = mean + perturb(rows - mean, noise, dropout, seed)
             return rows, tf.gather(y, index)
 
         dataset = (
@@ -125,10 +125,33 @@ class Split:
         )
         return dataset, num // batch_size
 
+    def train_mean(self) -> np.ndarray:
+        """Mean of the raw training rows, float32 [d]."""
+        return self.train.x.mean(axis=0, dtype=np.float64).astype(np.float32)
+
 
 def unit_rows(x):
     """Casts rows to float32 of length one."""
     return encoder.unit_length(tf.cast(x, tf.float32))
+
+
+def perturb(rows, noise: float, dropout: float, seed):
+    """Rows with noise, then without some entries.
+
+    Args:
+        rows: [batch, d] float32, with the mean taken off where it is.
+        noise: length of the Gaussian noise, as a share of the row's own.
+        dropout: share of the entries that are set to zero.
+        seed: two integers.
+    """
+    if noise:
+        speck = tf.random.stateless_normal(rows.shape, seed)
+        length = tf.norm(rows, axis=1, keepdims=True)
+        rows += noise / rows.shape[1] ** 0.5 * length * speck
+    if dropout:
+        chance = tf.random.stateless_uniform(rows.shape, seed + 1)
+        rows = tf.where(chance < dropout, 0.0, rows)
+    return rows
 
 
 def batches(part: Part, batch_size: int = 1024) -> tf.data.Dataset:

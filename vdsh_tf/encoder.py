@@ -67,6 +67,9 @@ class HashEncoder(keras.Model):
         initializer: "looks_linear", "he_normal" or "glorot_uniform".
         grow_from: number of layers that start awake; None means all.
         seed: integer; equal seeds give equal starting weights.
+        center: whether a mean is subtracted from a row before it is scaled;
+            `set_center` says which. For features whose rows share a large
+            mean, such as GIST: it would drown what tells them apart.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class HashEncoder(keras.Model):
         initializer: str = "looks_linear",
         grow_from: int | None = None,
         seed: int = 0,
+        center: bool = False,
         **kwargs,
     ):
         config.Network(layers, width, bits)
@@ -92,6 +96,7 @@ class HashEncoder(keras.Model):
         self.initializer = initializer
         self.grow_from = grow_from
         self.seed = seed
+        self.center = center
         self._depth = layers
         self._awake_layers(layers if grow_from is None else grow_from)
 
@@ -113,10 +118,42 @@ class HashEncoder(keras.Model):
                 name=f"theta_{m}", shape=dims[m - 1 : m + 1], initializer=start
             )
             self.kernels.append(kernel)
+        self.mean = None
+        if self.center:
+            self.mean = self.add_weight(
+                name="mean", shape=(dim,), initializer="zeros", trainable=False
+            )
         self.built = True
 
     def call(self, inputs):
-        return self.embed(unit_length(tf.cast(inputs, self.compute_dtype)))
+        return self.embed(self.normalize(inputs))
+
+    def normalize(self, x):
+        """Raw rows -> rows of unit length, centred if the encoder is."""
+        x = tf.cast(x, self.compute_dtype)
+        if self.mean is not None:
+            x -= self.mean
+        return unit_length(x)
+
+    def set_center(self, mean) -> None:
+        """Sets the mean of raw rows that is subtracted from each.
+
+        Args:
+            mean: [d], or rows [n, d] to take the mean of.
+        """
+        if not self.center:
+            raise ValueError(
+                "The encoder must be made with center=True to have a mean."
+            )
+        mean = np.asarray(mean)
+        if mean.ndim == 2:
+            mean = mean.mean(axis=0, dtype=np.float64)
+        self.mean.assign(mean)
+
+    @property
+    def center_is_set(self) -> bool:
+        """False while a centred encoder still subtracts zeros."""
+        return self.mean is None or bool(np.any(self.mean.numpy()))
 
     def embed(self, x):
         """Embedding of rows that have unit length already."""
@@ -165,6 +202,9 @@ class HashEncoder(keras.Model):
             array = keras.ops.convert_to_numpy(kernel)
             digest.update(repr(array.shape).encode())
             digest.update(array.astype("<f4").tobytes())
+        if self.mean is not None:
+            mean = keras.ops.convert_to_numpy(self.mean)
+            digest.update(b"center" + mean.astype("<f4").tobytes())
         return digest.hexdigest()[:32]
 
     def get_config(self):
@@ -176,6 +216,7 @@ class HashEncoder(keras.Model):
             "initializer": self.initializer,
             "grow_from": self.grow_from,
             "seed": self.seed,
+            "center": self.center,
         }
 
     def _awake_layers(self, depth):

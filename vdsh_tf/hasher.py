@@ -36,13 +36,14 @@ class Hasher:
             for kernel in encoder.awake_kernels
         ]
         self.width = len(self._kernels[0])
+        self._mean = None if encoder.mean is None else encoder.mean.numpy()
         kernels = [tf.constant(kernel) for kernel in self._kernels]
 
         @tf.function(
             input_signature=[tf.TensorSpec([None, self.width], tf.float32)]
         )
         def graph(x):
-            x = unit_length(x)
+            x = unit_length(x if self._mean is None else x - self._mean)
             for kernel in kernels:
                 x = tf.nn.relu(tf.matmul(x, kernel))
             return pack_bits(x)
@@ -57,6 +58,8 @@ class Hasher:
         return codes.pack(self._embed(x) > 0)
 
     def _embed(self, x):
+        if self._mean is not None:
+            x = x - self._mean
         # As `encoder.unit_length`: the peak first, for the range of float32,
         # and denormal numbers as zero.
         size = np.abs(x)

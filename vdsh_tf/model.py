@@ -14,7 +14,6 @@ from vdsh_tf import optimizers
 from vdsh_tf import schedules
 from vdsh_tf import subproblems
 from vdsh_tf.encoder import HashEncoder
-from vdsh_tf.encoder import unit_length
 from vdsh_tf.layer_metrics import LayerMean
 
 
@@ -30,13 +29,14 @@ class VDSH(keras.Model):
     ```
 
     Args:
-        layers, width, bits, initializer, grow_from, seed: see `HashEncoder`.
-            `layers` counts the code layer, as M does in the paper.
+        layers, width, bits, initializer, grow_from, seed, center: see
+            `HashEncoder`. `layers` counts the code layer, as M does in the
+            paper.
         num_classes: C, number of labels.
         schedule: "online" (batches, the default) or "full" (Algorithm 1 to
             the letter; memory 5 N sum_m D_m).
         alpha_theta, alpha_w, beta, gamma, copy_step, sweeps, code_steps,
-            margin, margin_weight: see `config.Solver`; None takes what
+            shared_step, margin, margin_weight: see `config.Solver`; None takes what
             `config.SOLVERS` has for the schedule. The full schedule has no
             margin of its own accord: it is not in the paper.
     """
@@ -51,6 +51,7 @@ class VDSH(keras.Model):
         initializer: str = "looks_linear",
         grow_from: int | None = None,
         seed: int = 0,
+        center: bool = False,
         alpha_theta: float | None = None,
         alpha_w: float | None = None,
         beta: float | None = None,
@@ -58,6 +59,7 @@ class VDSH(keras.Model):
         copy_step: float | None = None,
         sweeps: int | None = None,
         code_steps: int | None = None,
+        shared_step: bool | None = None,
         margin: float | None = None,
         margin_weight: float | None = None,
         **kwargs,
@@ -75,6 +77,7 @@ class VDSH(keras.Model):
             copy_step=copy_step,
             sweeps=sweeps,
             code_steps=code_steps,
+            shared_step=shared_step,
             margin=margin,
             margin_weight=margin_weight,
         )
@@ -83,7 +86,7 @@ class VDSH(keras.Model):
         self.schedule = schedule
         self.solver = solver
         self.encoder = HashEncoder(
-            layers, width, bits, initializer, grow_from, seed,
+            layers, width, bits, initializer, grow_from, seed, center,
             dtype=self.dtype_policy, name="encoder",
         )  # fmt: skip
         self.store = None
@@ -152,6 +155,7 @@ class VDSH(keras.Model):
             x, y = inputs.check_pair(x, y, width, self.num_classes)
             dim = x.shape[1]
         self.build((None, dim))
+        self._check_center(x)
         if self.optimizer is not None and not self.optimizer.built:
             self.optimizer.build(self.trainable_variables)
         if self.schedule == "full":
@@ -171,7 +175,7 @@ class VDSH(keras.Model):
         theta, classifier = self.weights_as_tensors()
         if self.schedule == "full":
             x, index = x
-            x = unit_length(tf.cast(x, self.compute_dtype))
+            x = self.encoder.normalize(x)
             # The step sees every sample's own copies; Eq. 4 is about theta.
             embedding = self.encoder.embed(x)
             trace = schedules.full_step(
@@ -179,11 +183,11 @@ class VDSH(keras.Model):
                 self.assign_weights,
             )._replace(embedding=embedding)  # fmt: skip
         else:
-            x = unit_length(tf.cast(x, self.compute_dtype))
-            weights, sums, trace = schedules.online_step(
+            x = self.encoder.normalize(x)
+            weights, moves, sums, trace = schedules.online_step(
                 theta, classifier, x, y, self.solver
             )
-            self._apply_consensus(theta, classifier, weights, sums)
+            self._apply_consensus(classifier, weights, moves, sums)
         residual = self._update_layer_metrics(trace)
         logs = self._update_metrics(trace.embedding, y, theta, classifier)
         return {**logs, **residual}
@@ -224,8 +228,9 @@ class VDSH(keras.Model):
             x, y = (np.concatenate(part) for part in zip(*rows, strict=True))
         if self.store is None or self.store.num_samples != len(x):
             self.store = schedules.start_store(
-                *self.weights_as_tensors(), x, self.solver
-            )
+                *self.weights_as_tensors(), x, self.solver,
+                self.encoder.normalize,
+            )  # fmt: skip
         return tf.data.Dataset.from_tensor_slices(
             ((x, np.arange(len(x), dtype=np.int32)), y)
         ).batch(batch_size)
@@ -255,6 +260,7 @@ class VDSH(keras.Model):
             "initializer": encoder.initializer,
             "grow_from": encoder.grow_from,
             "seed": encoder.seed,
+            "center": encoder.center,
             **dataclasses.asdict(self.solver),
         }
 
@@ -270,14 +276,24 @@ class VDSH(keras.Model):
         if self.optimizer is not None and self.built:
             self.optimizer.build(self.trainable_variables)
 
-    def _apply_consensus(self, theta, classifier, weights, sums):
+    def _check_center(self, x):
+        """A centred model takes its mean from the first arrays it sees."""
+        if self.encoder.center_is_set:
+            return
+        if isinstance(x, tf.data.Dataset):
+            raise ValueError(
+                "A model with center=True needs the mean of the features "
+                "before it trains on a `tf.data` dataset, which may have no "
+                "end. Call `model.encoder.set_center(rows)` after "
+                "`model.build((None, d))`."
+            )
+        self.encoder.set_center(x)
+
+    def _apply_consensus(self, classifier, weights, moves, sums):
         if self.optimizer is None:
             self.assign_weights(weights.theta, weights.classifier)
             return
-        moves = [
-            old - new
-            for old, new in zip(theta[1:], weights.theta[1:], strict=True)
-        ]
+        moves = list(moves[1:])
         moves.append(
             subproblems.classifier_gradient(
                 classifier, sums.zz, sums.zy, sums.count, self.solver.alpha_w

@@ -3,16 +3,43 @@
 import warnings
 
 import keras
+import tensorflow as tf
 
 # Consensus moves are as small as 1e-6; a larger epsilon hides them from Adam.
 EPSILON = 1e-12
 
 
-def adam(
-    learning_rate: float = 1e-3, weight_decay: float = 0.0
-) -> keras.optimizers.Adam:
+@keras.saving.register_keras_serializable("vdsh_tf")
+class FusedAdam(keras.optimizers.Adam):
+    """Keras' Adam with one TensorFlow kernel a variable instead of ten.
+
+    The same rule and the same state. Beside a layer's four products, ten
+    passes over its weights are a fifth of a step at width 256.
+    """
+
+    def update_step(self, gradient, variable, learning_rate):
+        if self.amsgrad:
+            return super().update_step(gradient, variable, learning_rate)
+        dtype = variable.dtype
+        step = tf.cast(self.iterations.value + 1, dtype)
+        index = self._get_variable_index(variable)
+        return tf.raw_ops.ResourceApplyAdam(
+            var=variable.handle,
+            m=self._momentums[index].value.handle,
+            v=self._velocities[index].value.handle,
+            beta1_power=tf.pow(tf.cast(self.beta_1, dtype), step),
+            beta2_power=tf.pow(tf.cast(self.beta_2, dtype), step),
+            lr=tf.cast(learning_rate, dtype),
+            beta1=tf.cast(self.beta_1, dtype),
+            beta2=tf.cast(self.beta_2, dtype),
+            epsilon=tf.cast(self.epsilon, dtype),
+            grad=tf.cast(gradient, dtype),
+        )
+
+
+def adam(learning_rate: float = 1e-3, weight_decay: float = 0.0) -> FusedAdam:
     """Adam that sees small moves; weight decay is decoupled."""
-    return keras.optimizers.Adam(
+    return FusedAdam(
         learning_rate, epsilon=EPSILON, weight_decay=weight_decay or None
     )
 

@@ -25,8 +25,12 @@ class Run:
             4:8:3e-3,48:4:4e-4; the last one's depth is the network's.
         warmup: share of each stage in which the learning rate rises.
         batch_size: samples in a step.
-        noise: length of Gaussian noise on the unit-length inputs.
+        center: whether the mean of the training rows is taken off inputs.
+        noise: length of Gaussian noise on an input, as a share of its own.
+        dropout: share of an input's entries that are set to zero.
         weight_decay: of the optimizer, decoupled from the gradient.
+        jit_compile: whether XLA compiles the step; worth it for a deep
+            network, whose many small operations it fuses.
         width: units of a hidden layer.
         bits: code length K.
         initializer: looks_linear, he_normal or glorot_uniform.
@@ -44,8 +48,11 @@ class Run:
     stages: tuple[Stage, ...] = (Stage(8, 10, 1e-3),)
     warmup: float = 0.1
     batch_size: int = 256
+    center: bool = False
     noise: float = 0.0
+    dropout: float = 0.0
     weight_decay: float = 0.0
+    jit_compile: bool = False
     width: int = 256
     bits: int = 64
     initializer: str = "looks_linear"
@@ -58,6 +65,7 @@ class Run:
     copy_step: float | None = None
     sweeps: int | None = None
     code_steps: int | None = None
+    shared_step: bool | None = None
     margin: float | None = None
     margin_weight: float | None = None
 
@@ -76,6 +84,11 @@ class Run:
                 config.is_number(value) and value >= 0, name, value,
                 "a number >= 0", "because it is a length or a rate",
             )  # fmt: skip
+        config.require(
+            config.is_number(self.dropout) and 0 <= self.dropout < 1,
+            "dropout", self.dropout,
+            "a number >= 0 and < 1", "or nothing is left of an input",
+        )  # fmt: skip
         config.require(
             len(self.stages) > 0, "stages", self.stages,
             "one stage or more", "or nothing is trained",

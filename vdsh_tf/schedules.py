@@ -12,7 +12,6 @@ import numpy as np
 import tensorflow as tf
 
 from vdsh_tf import admm
-from vdsh_tf import encoder as encoder_lib
 from vdsh_tf import sample_store
 
 
@@ -43,6 +42,7 @@ def online_step(theta, classifier, x, y, solver):
 
     Returns:
         weights: admm.Weights after the last consensus.
+        moves: how far theta moved, layer by layer: theta - theta+.
         sums: admm.Sums of the last sweep.
         trace: admm.Trace; its embedding is that of `theta` itself.
     """
@@ -53,30 +53,35 @@ def online_step(theta, classifier, x, y, solver):
     penalties = penalties_of(solver, gamma)
     weights = admm.start_weights(theta, classifier)
     embedding = state.z[-1]
+    moves = []
     for sweep in range(solver.sweeps):
         state, sums, trace = admm.sample_step(
             weights, state, y, penalties,
             responses if sweep == 0 else None, solver.code_steps,
+            solver.shared_step,
         )  # fmt: skip
-        weights = admm.consensus_step(weights, sums, penalties)
-    return weights, sums, trace._replace(embedding=embedding)
+        weights, move = admm.consensus_step(weights, sums, penalties)
+        moves.append(move)
+    total = (None, *map(tf.add_n, zip(*[m[1:] for m in moves], strict=True)))
+    return weights, total, sums, trace._replace(embedding=embedding)
 
 
-def start_store(theta, classifier, x, solver, batch_size=1024):
+def start_store(theta, classifier, x, solver, normalize, batch_size=1024):
     """A SampleStore after line 2: every code by a forward pass.
 
     Args:
         theta, classifier: starting weights, as tensors.
-        x: [N, d] array of inputs.
+        x: [N, d] array of raw rows.
         solver: config.Solver.
+        normalize: function that the encoder applies to raw rows.
         batch_size: rows of a forward pass; does not change the result.
     """
     weights = admm.start_weights(theta, classifier)
     store = sample_store.SampleStore(weights, len(x))
     sq_norms = np.zeros(len(theta) - 1)
     for start in range(0, len(x), batch_size):
-        rows = tf.cast(x[start : start + batch_size], classifier.dtype)
-        state, _ = admm.start_samples(theta, encoder_lib.unit_length(rows))
+        rows = normalize(x[start : start + batch_size])
+        state, _ = admm.start_samples(theta, rows)
         zeros = tuple(map(tf.zeros_like, state.z))
         index = tf.range(start, start + len(rows))
         store.write(
@@ -119,7 +124,7 @@ def full_step(store, theta, classifier, x, index, y, solver, assign):
     total = store.add(sums)
 
     def close_pass():
-        new = admm.consensus_step(weights, total, penalties)
+        new, _ = admm.consensus_step(weights, total, penalties)
         store.keep_history(new)
         store.clear_sums()
         assign(new.theta, new.classifier)

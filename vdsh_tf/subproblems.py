@@ -9,6 +9,15 @@ import tensorflow as tf
 KINK = 1e-6
 
 
+def row_sum(x):
+    """Sums of rows: [batch, D] -> [batch, 1].
+
+    A product with ones: XLA must keep the order of a sum and adds its terms
+    one by one, but runs a product at full speed.
+    """
+    return tf.matmul(x, tf.ones([x.shape[1], 1], x.dtype))
+
+
 def solve_top_code(f, u, y, classifier, beta):
     """Pulls the top code towards what classifies well (line 5).
 
@@ -75,7 +84,7 @@ class Margin(NamedTuple):
 
 
 def solve_hidden_code(
-    center, target, copy, active, response, steps=1, margin=None
+    center, target, copy, active, response, steps=1, margin=None, shared=False
 ):
     """Hands the error of layer m+1 down to the code of layer m (line 8).
 
@@ -94,10 +103,14 @@ def solve_hidden_code(
         center: [batch, D_m], f_m - u_m.
         target: [batch, D_{m+1}], z_{m+1} + u_{m+1}.
         copy: SampleMatrix of layer m+1.
-        active: [batch, D_m], 1 where f_m is active, else 0.
+        active: [batch, D_m] bool, whether f_m is active.
         response: [batch, D_{m+1}], copy applied to `center`.
         steps: number of sub-gradient steps; two matmuls each.
         margin: Margin of layer m+1, or None.
+        shared: whether all samples of the batch take one step length, which
+            minimises the sum of their problems. A sample's own length
+            depends on how hard it pulls and so weighs samples against each
+            other; a shared one keeps the direction of their sum.
 
     Returns:
         z: [batch, D_m].
@@ -105,22 +118,23 @@ def solve_hidden_code(
     """
     z = center
     for step in range(steps):
-        on = tf.cast(response > KINK, response.dtype)
-        error, curvature = on * (tf.nn.relu(response) - target), on
+        on = response > KINK
+        error = tf.where(on, response - target, 0.0)
         if margin is not None:
             gap = margin.gap(response)
-            short = tf.cast(gap > 0, response.dtype)
             error -= margin.weight * margin.wanted * gap
-            curvature += margin.weight * short
         g = copy.rmatvec(error)
         if step > 0:
             g += z - center
-        g *= active
+        g = tf.where(active, g, 0.0)
         move = copy.matvec(g)
-        sq = tf.reduce_sum(tf.square(g), axis=-1, keepdims=True)
-        bend = tf.reduce_sum(
-            curvature * tf.square(move), axis=-1, keepdims=True
-        )
+        sq_move = tf.square(move)
+        bend = row_sum(tf.where(on, sq_move, 0.0))
+        if margin is not None:
+            bend += margin.weight * row_sum(tf.where(gap > 0, sq_move, 0.0))
+        sq = row_sum(tf.square(g))
+        if shared:
+            sq, bend = tf.reduce_sum(sq), tf.reduce_sum(bend)
         length = tf.math.divide_no_nan(sq, sq + bend)
         z -= length * g
         response -= length * move
@@ -136,7 +150,11 @@ def solve_weight_copy(x, target, response, beta, gamma):
 
     The first term sees t_j only through s = t_j . x, so the minimiser moves
     the centre p_j along x alone, and s solves a scalar problem with one
-    candidate on each side of the ReLU kink.
+    candidate on each side of the ReLU kink. With r = p_j . x, rho = gamma/|x|^2
+    and share = beta / (beta + rho), the candidates are r + share (target - r)
+    and min(r, 0); for r <= 0 they cost beta (1 - share) (target - r)^2 and
+    beta target^2, which says which is better without computing either. For
+    r > 0 the first is better, or both are at the kink.
 
     Args:
         x: [batch, D_in], the layer's input z_{m-1}.
@@ -147,17 +165,16 @@ def solve_weight_copy(x, target, response, beta, gamma):
     Returns:
         a: [batch, D_out]; zero for a sample whose x is zero.
     """
-    sq_norm = tf.reduce_sum(tf.square(x), axis=-1, keepdims=True)
+    sq_norm = row_sum(tf.square(x))
     rho = tf.math.divide_no_nan(gamma, sq_norm)
-
-    def cost(s):
-        fit = tf.square(target - tf.nn.relu(s))
-        return beta * fit + rho * tf.square(s - response)
-
-    on = tf.nn.relu((beta * target + rho * response) / (beta + rho))
-    off = tf.minimum(response, 0)
-    s = tf.where(cost(on) <= cost(off), on, off)
-    return tf.math.divide_no_nan(s - response, sq_norm)
+    share = beta / (beta + rho)
+    gap = target - response
+    # Above the kink the best move is `share * gap`, but not beyond the kink.
+    on = tf.maximum(share * gap, -response)
+    off = -tf.nn.relu(response)
+    on_costs_less = tf.sqrt(1.0 - share) * gap <= target
+    move = tf.where(on_costs_less, on, off)
+    return move * tf.math.reciprocal_no_nan(sq_norm)
 
 
 def solve_code_copy(x, target, response, beta, gamma, margin):
@@ -171,7 +188,7 @@ def solve_code_copy(x, target, response, beta, gamma, margin):
     and is quadratic below, between and above the kinks 0 and wanted * size.
     The minimiser is the best of the three pieces' own.
     """
-    sq_norm = tf.reduce_sum(tf.square(x), axis=-1, keepdims=True)
+    sq_norm = row_sum(tf.square(x))
     rho = tf.math.divide_no_nan(gamma, sq_norm)
     weight = beta * margin.weight
 

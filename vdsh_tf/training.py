@@ -84,14 +84,18 @@ def build_model(run: Run, num_classes: int) -> VDSH:
         **{
             name: getattr(run, name)
             for name in (
-                "width", "bits", "schedule", "initializer", "seed",
+                "width", "bits", "schedule", "initializer", "seed", "center",
                 "alpha_theta", "alpha_w", "beta", "gamma", "copy_step",
-                "sweeps", "code_steps", "margin", "margin_weight",
+                "sweeps", "code_steps", "shared_step", "margin",
+                "margin_weight",
             )
         },
     )  # fmt: skip
     adam = optimizers.adam(run.stages[0].learning_rate, run.weight_decay)
-    model.compile(optimizer=adam if online else None)
+    model.compile(
+        optimizer=adam if online else None,
+        jit_compile=run.jit_compile and online,
+    )
     return model
 
 
@@ -175,8 +179,11 @@ def finish(directory, model, split, rows) -> dict:
 
 def _fit_online(model, run, split, done, follow, verbose):
     dataset, steps = split.train_batches(
-        run.batch_size, run.seed, done, run.noise
+        run.batch_size, run.seed, done, run.noise, run.dropout, run.center
     )
+    model.build((None, split.train.x.shape[1]))
+    if run.center and not model.encoder.center_is_set:
+        model.encoder.set_center(split.train_mean())
     grow = callbacks.GrowDepth(run.stages, run.warmup)
     model.fit(
         dataset,

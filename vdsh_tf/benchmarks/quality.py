@@ -66,15 +66,15 @@ class Recorder(keras.callbacks.Callback):
 
     Args:
         encode: function of the model and rows that returns packed codes.
-        query, database: datasets.Part with unit-length rows.
+        split: datasets.Split.
         bits: code length.
     """
 
-    def __init__(self, encode, query, database, bits: int):
+    def __init__(self, encode, split: datasets.Split, bits: int):
         super().__init__()
         self.encode = encode
-        self.query = query
-        self.database = database
+        self.query = split.query
+        self.database = split.database
         self.bits = bits
         self.seconds = 0.0
         self.layers = 0
@@ -106,19 +106,17 @@ class _Depth(keras.callbacks.Callback):
         self.recorder.layers = self.model.encoder.depth
 
 
-def unit_part(part: datasets.Part) -> datasets.Part:
-    """The part with rows of unit length, as float32."""
-    return datasets.Part(np.asarray(datasets.unit_rows(part.x)), part.y)
-
-
-def run_admm(run: Run, split, query, database) -> list[Point]:
+def run_admm(run: Run, split) -> list[Point]:
     """Trains VDSH as the run says; its quality after each epoch."""
     keras.utils.set_random_seed(run.seed)
     model = training.build_model(run, split.num_classes)
-    recorder = Recorder(lambda m, x: m.encode(x), query, database, run.bits)
+    recorder = Recorder(lambda m, x: m.encode(x), split, run.bits)
     dataset, steps = split.train_batches(
-        run.batch_size, run.seed, noise=run.noise
+        run.batch_size, run.seed, 0, run.noise, run.dropout, run.center
     )
+    model.build((None, split.train.x.shape[1]))
+    if run.center:
+        model.encoder.set_center(split.train_mean())
     model.fit(
         dataset,
         epochs=run.epochs,
@@ -133,13 +131,16 @@ def run_admm(run: Run, split, query, database) -> list[Point]:
     return recorder.points
 
 
-def run_baseline(
-    baseline: Baseline, run: Run, split, query, database
-) -> list[Point]:
+def run_baseline(baseline: Baseline, run: Run, split) -> list[Point]:
     """Trains the same network by back-propagation, stage by stage."""
     keras.utils.set_random_seed(run.seed)
     dim = split.train.x.shape[1]
-    recorder = Recorder(backprop.encode, query, database, run.bits)
+    mean = split.train_mean() if run.center else np.float32(0)
+
+    def encode(model, x):
+        return backprop.encode(model, np.asarray(datasets.unit_rows(x - mean)))
+
+    recorder = Recorder(encode, split, run.bits)
     model, done = None, 0
     for stage in baseline.stages:
         if model is None:
@@ -151,17 +152,18 @@ def run_baseline(
             model = backprop.insert_identities(model, stage.layers)
         recorder.layers = stage.layers
         dataset, steps = split.train_batches(
-            run.batch_size, run.seed, done, run.noise
+            run.batch_size, run.seed, done, run.noise, run.dropout, run.center
         )
         labelled = dataset.map(
             lambda x, y: (
-                x,
+                datasets.unit_rows(x - mean),
                 inputs.label_vectors(y, split.num_classes, x.dtype),
             )
         )
         model.compile(
             _adam(stage, steps, run.warmup, baseline.weight_decay),
             loss=backprop.half_squared_error,
+            jit_compile=run.jit_compile,
         )
         model.fit(
             labelled,
