@@ -72,19 +72,13 @@ def line_task(net: str, name: str, budget: str) -> Task:
     def compute(context):
         keras.backend.clear_session()
         split = context.data.split("mnist", rows)
-        parts = (
-            quality.unit_part(split.query),
-            quality.unit_part(split.database),
-        )
         if name == "vdsh":
-            line = quality.run_admm(run, split, *parts)
+            line = quality.run_admm(run, split)
         else:
             other = baseline(name, net, budget)
-            plain = dataclasses.replace(run, noise=0.0)
+            plain = dataclasses.replace(run, noise=0.0, dropout=0.0)
             grown = len(other.stages) > 1
-            line = quality.run_baseline(
-                other, run if grown else plain, split, *parts
-            )
+            line = quality.run_baseline(other, run if grown else plain, split)
         return Outcome({
             "points": [p._asdict() for p in line],
             "map": line[-1].map, "precision_r2": line[-1].precision_r2,

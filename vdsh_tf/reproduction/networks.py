@@ -7,7 +7,6 @@ import keras
 from vdsh_tf import datasets
 from vdsh_tf import presets
 from vdsh_tf import training
-from vdsh_tf.callbacks import GrowDepth
 from vdsh_tf.model import VDSH
 from vdsh_tf.presets import Run
 
@@ -66,15 +65,6 @@ def train(run: Run, split: datasets.Split) -> tuple[VDSH, float]:
     keras.backend.clear_session()
     keras.utils.set_random_seed(run.seed)
     model = training.build_model(run, split.num_classes)
-    dataset, steps = split.train_batches(
-        run.batch_size, run.seed, noise=run.noise
-    )
     watch = training.Stopwatch()
-    model.fit(
-        dataset,
-        epochs=run.epochs,
-        steps_per_epoch=steps,
-        verbose=0,
-        callbacks=[watch, GrowDepth(run.stages, run.warmup)],
-    )
+    training.fit_online(model, run, split, 0, [watch], 0)
     return model, watch.seconds
