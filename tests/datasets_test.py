@@ -120,6 +120,13 @@ class NpzTest(case.TestCase):
         self.assertLen(split.query, 12)
         self.assertTrue((split.query.y.sum(axis=0) >= 3).all())
 
+    def test_names_of_labels_are_not_labels(self):
+        y = np.eye(4, dtype=np.uint8)[np.arange(60) % 4]
+        names = np.array(["a", "b", "c", "d"])
+        split = self._load(self._save(x=self.x, y=y, labels=names))
+        self.assertEqual(split.num_classes, 4)
+        self.assertLen(split.database, 48)
+
     def test_train_and_test_are_put_together(self):
         y = np.arange(60) % 4
         path = self._save(

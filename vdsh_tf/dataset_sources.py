@@ -111,7 +111,10 @@ def _find_arrays(data, path):
             np.concatenate([data[f"y_{s}"] for s in parts]),
         )
     x = next((data[k] for k in _FEATURE_KEYS if k in data), None)
-    y = next((data[k] for k in _LABEL_KEYS if k in data), None)
+    found = [data[k] for k in _LABEL_KEYS if k in data]
+    # Some files keep the names of their labels under one of these keys.
+    fitting = [v for v in found if x is not None and len(v) == len(x)]
+    y = next(iter(fitting or found), None)
     if x is None or y is None:
         raise ValueError(
             f"{path} must hold `features` and `labels`. Received: "

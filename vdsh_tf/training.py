@@ -128,7 +128,7 @@ def train(
     if run.schedule == "full":
         _fit_full(model, run, split, stem, done, follow, verbose)
     else:
-        _fit_online(model, run, split, done, follow, verbose)
+        fit_online(model, run, split, done, follow, verbose)
     return finish(directory, model, split, rows)
 
 
@@ -177,7 +177,16 @@ def finish(directory, model, split, rows) -> dict:
     return result
 
 
-def _fit_online(model, run, split, done, follow, verbose):
+def fit_online(model, run, split, done, follow, verbose):
+    """Trains a new or resumed model by batches.
+
+    Args:
+        model: from `build_model`, or as it was after `done` epochs.
+        run, split: settings and data.
+        done: epochs that the model has behind it.
+        follow: callbacks, a Stopwatch first.
+        verbose: as in Keras.
+    """
     dataset, steps = split.train_batches(
         run.batch_size, run.seed, done, run.noise, run.dropout, run.center
     )

@@ -169,6 +169,7 @@ def run_baseline(baseline: Baseline, run: Run, split) -> list[Point]:
             labelled,
             epochs=stage.epochs,
             steps_per_epoch=steps,
+            shuffle=False,
             verbose=0,
             callbacks=[recorder],
         )

@@ -1,0 +1,1 @@
+"""The paper's experiments: points to compute, and a report made of them."""

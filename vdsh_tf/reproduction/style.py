@@ -1,0 +1,84 @@
+"""One look for all pictures: colours, names and files."""
+
+import os
+
+from vdsh_tf import files
+
+# One colour a method, everywhere; VDSH is black and thick.
+COLORS = {
+    "vdsh": "#000000",
+    "sdh": "#d62728",
+    "fasthash": "#1f77b4",
+    "ksh": "#2ca02c",
+    "cca_itq": "#ff7f0e",
+    "bre": "#9467bd",
+    "mlh": "#8c564b",
+    "dsrh": "#17becf",
+    "dsch": "#e377c2",
+    "drsch": "#bcbd22",
+    "itq": "#9c9c9c",
+    "lsh": "#cccccc",
+    "backprop": "#3b5bdb",
+    "backprop_he": "#74a9ff",
+    "backprop_grown": "#0b2a6f",
+}
+TITLES = {
+    "vdsh": "VDSH",
+    "sdh": "SDH",
+    "fasthash": "FastHash",
+    "ksh": "KSH",
+    "cca_itq": "CCA-ITQ",
+    "bre": "BRE",
+    "mlh": "MLH",
+    "dsrh": "DSRH",
+    "dsch": "DSCH",
+    "drsch": "DRSCH",
+    "itq": "ITQ",
+    "lsh": "LSH",
+    "backprop": "back-propagation",
+    "backprop_he": "back-propagation, He start",
+    "backprop_grown": "back-propagation, grown depth",
+}
+MARKERS = dict(
+    zip(COLORS, ("o", "s", "^", "v", "D", "P", "X", "<", ">", "h", "p", "d",
+                 "*", "H", "8"), strict=True)
+)  # fmt: skip
+
+
+def line(name: str) -> dict:
+    """How a method's line looks."""
+    return {
+        "color": COLORS[name],
+        "marker": MARKERS[name],
+        "label": TITLES[name],
+        "linewidth": 2.6 if name == "vdsh" else 1.4,
+        "markersize": 6,
+        "zorder": 3 if name == "vdsh" else 2,
+    }
+
+
+def new_figure(width: float, height: float):
+    """An empty picture, in inches."""
+    import matplotlib.figure
+
+    return matplotlib.figure.Figure(
+        figsize=(width, height), layout="constrained"
+    )
+
+
+def save(figure, folder: str, name: str) -> str:
+    """Writes NAME.png and NAME.svg; returns the name of the PNG file."""
+    os.makedirs(folder, exist_ok=True)
+    for ending in ("svg", "png"):
+        path = os.path.join(folder, f"{name}.{ending}")
+        with files.replacing(path) as partial:
+            figure.savefig(partial, dpi=130)
+    return f"{name}.png"
+
+
+def class_colors(count: int):
+    """Ten or more colours for classes."""
+    import matplotlib
+
+    colors = matplotlib.colormaps["tab10" if count <= 10 else "tab20"]
+    return [colors(i % colors.N) for i in range(count)]
