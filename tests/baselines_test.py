@@ -51,6 +51,8 @@ class MeasureTest(case.TestCase):
         ]
         self.assertEqual(quality.time_to(points, 0.8), 2.0)
         self.assertIsNone(quality.time_to(points, 0.95))
+        self.assertEqual(quality.at_time(points, 2.5), points[1])
+        self.assertIsNone(quality.at_time(points, 0.5))
 
     def test_exponent(self):
         sizes = np.array([2, 4, 8, 16])

@@ -164,6 +164,14 @@ class NpzTest(case.TestCase):
         with self.assertRaisesRegex(ValueError, "plain arrays"):
             self._load(path)
 
+    def test_rows_without_features_are_left_out(self):
+        x = np.ones((40, 3), np.float32)
+        x[7] = 0
+        path = self._save(features=x, labels=np.arange(40) % 2)
+        with self.assertWarnsRegex(UserWarning, "1 rows .* all zero"):
+            split = datasets.load("npz", path=path, queries_per_class=2)
+        self.assertEqual(len(split.query) + len(split.train), 39)
+
     def test_nan_names_the_row(self):
         self.x[9, 0] = np.nan
         path = self._save(features=self.x, labels=np.arange(60) % 4)

@@ -100,7 +100,22 @@ def _read_npz(path):
     x, y = _find_arrays(arrays, path)
     if x.dtype == np.float16:
         x = x.astype(np.float32)
-    return x, y
+    return _without_empty_rows(x, y, path)
+
+
+def _without_empty_rows(x, y, path):
+    """Leaves out rows of zeros, as bags without any word are."""
+    if x.ndim != 2 or len(x) != len(y) or x.dtype.kind not in "fiub":
+        return x, y
+    some = x.any(axis=1)
+    if some.all():
+        return x, y
+    warnings.warn(
+        f"{np.sum(~some)} rows of {path} are all zero: they have no direction "
+        "and no code, and are left out.",
+        stacklevel=4,
+    )
+    return x[some], y[some]
 
 
 def _find_arrays(data, path):

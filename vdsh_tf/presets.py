@@ -172,8 +172,17 @@ PRESETS: dict[str, Run] = {
         width=64, bits=32, noise=0.1, weight_decay=0.1,
     ),
     "mnist": Run(
-        data="mnist", stages=parse_stages("4:8:3e-3,48:4:4e-4"),
-        noise=0.3, weight_decay=0.3,
+        data="mnist", stages=parse_stages("4:12:3e-3,48:3:1.5e-4"),
+        dropout=0.2, weight_decay=0.3, jit_compile=True,
+    ),
+    "mnist_64x1024": Run(
+        data="mnist", stages=parse_stages("4:6:1e-3,64:2:5e-5"), width=1024,
+        dropout=0.2, weight_decay=0.3, jit_compile=True,
+    ),
+    "cifar10_gist": Run(
+        data="cifar10_gist", stages=parse_stages("4:8:1e-3,16:4:3e-4"),
+        width=512, center=True, noise=0.3, weight_decay=0.1, margin=0.1,
+        jit_compile=True,
     ),
     "cifar10_cnn": Run(
         data="npz", stages=parse_stages("4:8:2e-3,8:4:5e-4"),

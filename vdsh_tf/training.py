@@ -186,6 +186,9 @@ def fit_online(model, run, split, done, follow, verbose):
         done: epochs that the model has behind it.
         follow: callbacks, a Stopwatch first.
         verbose: as in Keras.
+
+    Returns:
+        Keras' History.
     """
     dataset, steps = split.train_batches(
         run.batch_size, run.seed, done, run.noise, run.dropout, run.center
@@ -194,7 +197,7 @@ def fit_online(model, run, split, done, follow, verbose):
     if run.center and not model.encoder.center_is_set:
         model.encoder.set_center(split.train_mean())
     grow = callbacks.GrowDepth(run.stages, run.warmup)
-    model.fit(
+    return model.fit(
         dataset,
         epochs=run.epochs,
         initial_epoch=done,

@@ -4,7 +4,6 @@ import dataclasses
 
 import keras
 
-from vdsh_tf import callbacks
 from vdsh_tf import inputs
 from vdsh_tf import presets
 from vdsh_tf import training
@@ -57,17 +56,8 @@ class VDSHMethod(method.Method):
         return self.model.predict(x, batch_size=1024, verbose=0)
 
     def _online(self, split):
-        run = self.run
-        dataset, steps = split.train_batches(
-            run.batch_size, run.seed, noise=run.noise
-        )
-        return self.model.fit(
-            dataset,
-            epochs=run.epochs,
-            steps_per_epoch=steps,
-            callbacks=[callbacks.GrowDepth(run.stages, run.warmup)],
-            verbose=0,
-        )
+        watch = training.Stopwatch()
+        return training.fit_online(self.model, self.run, split, 0, [watch], 0)
 
     def _full(self, split):
         return self.model.fit(

@@ -182,6 +182,11 @@ def time_to(points: list[Point], quality: float) -> float | None:
     return next((p.seconds for p in points if p.map >= quality), None)
 
 
+def at_time(points: list[Point], seconds: float) -> Point | None:
+    """The last point that was reached by then, if any was."""
+    return next((p for p in reversed(points) if p.seconds <= seconds), None)
+
+
 def _adam(stage, steps, warmup, weight_decay):
     total = steps * stage.epochs
     rising = int(total * warmup)

@@ -24,10 +24,7 @@ SHORTER = {"smoke": (0.0, 6, 64), "small": (0.5, 16, 512)}
 
 def preset(data: str, bits: int, budget: str) -> Run:
     """The settings of VDSH on a data set; smaller budgets train less."""
-    name = PRESETS[data]
-    if name not in presets.PRESETS:
-        name = "cifar10_cnn"
-    run = dataclasses.replace(presets.get(name), bits=bits)
+    run = dataclasses.replace(presets.get(PRESETS[data]), bits=bits)
     if budget == "full":
         return run
     share, layers, width = SHORTER[budget]
