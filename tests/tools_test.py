@@ -93,6 +93,32 @@ class TrainAndEvaluateTest(ToolCase):
         self.assertIn("15 queries against 75 items", done.stdout)
 
 
+class SweepTest(ToolCase):
+    def test_means_over_runs_that_are_kept(self):
+        out = os.path.join(self.cwd, "sweep")
+        args = ("--preset=digits", "--bits=8", "--seeds=0", f"--out={out}",
+                "--against=lsh")  # fmt: skip
+        text, error = run_tool("sweep", *args)
+        self.assertIsNone(error)
+        with open(os.path.join(out, "digits-lsh-8bits-seed0.json")) as f:
+            other = json.load(f)
+        self.assertIn(f"{other['map']:.4f}", text)
+        path = os.path.join(out, "digits-8bits-seed0", "metrics.json")
+        with open(path) as f:
+            found = json.load(f)
+        self.assertIn(f"{found['map']:.4f}", text)
+        # A finished run is read, not trained again.
+        with open(path, "w") as f:
+            json.dump({**found, "map": 0.1234}, f)
+        self.assertIn("0.1234", run_tool("sweep", *args)[0])
+
+    def test_unknown_method(self):
+        args = ("--preset=digits", "--bits=8", "--seeds=0",
+                f"--out={self.cwd}", "--against=sbh")  # fmt: skip
+        _, error = run_tool("sweep", *args)
+        self.assertRegex(error, "sdh")
+
+
 class BadFlagsTest(case.TestCase):
     def setUp(self):
         super().setUp()

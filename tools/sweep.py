@@ -32,6 +32,7 @@ flags.DEFINE_string("preset", "mnist", "One of: " + ", ".join(presets.PRESETS))
 flags.DEFINE_list("bits", ["16", "32", "64", "128"], "Code lengths.")
 flags.DEFINE_list("seeds", ["0", "1", "2"], "Seeds.")
 flags.DEFINE_list("against", [], "Methods to compare with, such as sdh.")
+flags.DEFINE_string("data", None, "Other data than the preset's.")
 flags.DEFINE_string("data_dir", None, "Prepared tensorflow-datasets folder.")
 flags.DEFINE_string("path", None, "Features file of an npz preset.")
 flags.DEFINE_integer("queries_per_class", None, "Another number of queries.")
@@ -76,12 +77,16 @@ def compare(method: str, bits: int, seed: int, split, name: str) -> dict:
 def sweep() -> dict:
     """Metrics by (method, bits), a list over seeds."""
     found = {}
+    for method in FLAGS.against:
+        registry.load(method)  # An unknown name must show before training.
     stem = FLAGS.name or FLAGS.preset
     for seed in map(int, FLAGS.seeds):
         base = dataclasses.replace(
             presets.get(FLAGS.preset), seed=seed, data_dir=FLAGS.data_dir,
             path=FLAGS.path, queries_per_class=FLAGS.queries_per_class,
         )  # fmt: skip
+        if FLAGS.data:
+            base = dataclasses.replace(base, data=FLAGS.data)
         split = training.load_data(base)
         for bits in map(int, FLAGS.bits):
             run = dataclasses.replace(base, bits=bits)

@@ -185,8 +185,13 @@ PRESETS: dict[str, Run] = {
         jit_compile=True,
     ),
     "cifar10_cnn": Run(
-        data="npz", stages=parse_stages("4:8:2e-3,8:4:5e-4"),
-        width=512, noise=0.3, weight_decay=0.3,
+        data="npz", stages=parse_stages("4:8:1e-3,16:4:3e-4"),
+        width=512, noise=0.3, weight_decay=0.3, jit_compile=True,
+    ),
+    "multilabel": Run(
+        data="npz", stages=parse_stages("4:10:1e-3,16:4:3e-4"),
+        width=512, noise=0.3, weight_decay=0.1, margin=0.1,
+        jit_compile=True,
     ),
 }  # fmt: skip
 
