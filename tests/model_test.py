@@ -186,7 +186,7 @@ class ScheduleTest(case.TestCase):
             MemoryError, r"5 N sum_m D_m = 5 x 10,000,000 x 300,008.*online"
         ):
             schedules.start_store(
-                theta, tf.zeros([8, 3]), range(10**7), model.solver
+                theta, tf.zeros([8, 3]), range(10**7), model.solver, None
             )
 
     def test_full_refuses_an_optimizer(self):

@@ -2,6 +2,7 @@
 
 import keras
 
+from vdsh_tf import datasets
 from vdsh_tf import inputs
 from vdsh_tf.baselines import backprop
 from vdsh_tf.baselines import labelled
@@ -59,7 +60,7 @@ class BackpropVDSH(method.Method):
         history = self.network.fit(
             dataset.map(
                 lambda rows, labels: (
-                    rows,
+                    datasets.unit_rows(rows),
                     inputs.label_vectors(labels, split.num_classes, rows.dtype),
                 )
             ),

@@ -16,7 +16,6 @@ from vdsh_tf import inputs
 from vdsh_tf import metrics
 from vdsh_tf import training
 from vdsh_tf.baselines import backprop
-from vdsh_tf.callbacks import GrowDepth
 from vdsh_tf.callbacks import Stage
 from vdsh_tf.presets import Run
 
@@ -111,23 +110,7 @@ def run_admm(run: Run, split) -> list[Point]:
     keras.utils.set_random_seed(run.seed)
     model = training.build_model(run, split.num_classes)
     recorder = Recorder(lambda m, x: m.encode(x), split, run.bits)
-    dataset, steps = split.train_batches(
-        run.batch_size, run.seed, 0, run.noise, run.dropout, run.center
-    )
-    model.build((None, split.train.x.shape[1]))
-    if run.center:
-        model.encoder.set_center(split.train_mean())
-    model.fit(
-        dataset,
-        epochs=run.epochs,
-        steps_per_epoch=steps,
-        verbose=0,
-        callbacks=[
-            recorder,
-            GrowDepth(run.stages, run.warmup),
-            _Depth(recorder),
-        ],
-    )
+    training.fit_online(model, run, split, 0, [recorder, _Depth(recorder)], 0)
     return recorder.points
 
 
