@@ -133,7 +133,8 @@ def measure_cost() -> None:
 
 def _cost_line(sizes, shapes):
     made = {
-        n: steps.training_step(*s) for n, s in zip(sizes, shapes, strict=True)
+        n: steps.training_step(*s, jit_compile=True)
+        for n, s in zip(sizes, shapes, strict=True)
     }
     seconds = list(steps.seconds_each(made).values())
     large = [i for i, n in enumerate(sizes) if n > 128 or max(sizes) <= 64]
@@ -155,14 +156,20 @@ def measure_share() -> None:
             {
                 "bare": steps.bare_matmuls(*shape),
                 "step": steps.training_step(*shape),
+                "step_xla": steps.training_step(*shape, jit_compile=True),
             }
         )
-        share = seconds["bare"] / seconds["step"]
+        share = {
+            name: seconds["bare"] / seconds[name]
+            for name in ("step", "step_xla")
+        }
         rows.append({"layers": layers, "width": width, "batch": batch,
-                     **seconds, "share": share})  # fmt: skip
+                     "seconds": seconds, "share": share})  # fmt: skip
         print(f"{layers} x {width}, batch {batch}: bare "
-              f"{1e3 * seconds['bare']:.1f} ms, step "
-              f"{1e3 * seconds['step']:.1f} ms, share {share:.2f}")  # fmt: skip
+              f"{1e3 * seconds['bare']:.1f} ms; step "
+              f"{1e3 * seconds['step']:.1f} ms, share {share['step']:.2f}; "
+              f"with XLA {1e3 * seconds['step_xla']:.1f} ms, share "
+              f"{share['step_xla']:.2f}")  # fmt: skip
     write("share", rows)
 
 
