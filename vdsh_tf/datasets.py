@@ -202,10 +202,14 @@ def load(
     rng = np.random.default_rng(seed)
     query, rest = draw_per_class(everything, queries_per_class, rng)
     validation, train = draw_per_class(rest, validation_per_class, rng)
-    y = everything.y
-    num_classes = y.shape[1] if y.ndim == 2 else int(y.max()) + 1
     shape = IMAGE_SHAPES.get(name)
-    return Split(name, query, train, validation, num_classes, shape)
+    classes = count_classes(everything.y)
+    return Split(name, query, train, validation, classes, shape)
+
+
+def count_classes(y: np.ndarray) -> int:
+    """C of labels [n], which count from 0, or multi-hot [n, C]."""
+    return y.shape[1] if y.ndim == 2 else int(y.max()) + 1
 
 
 def draw_per_class(part: Part, count: int, rng) -> tuple[Part, Part]:

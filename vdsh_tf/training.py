@@ -184,7 +184,7 @@ def fit_online(model, run, split, done, follow, verbose):
         model: from `build_model`, or as it was after `done` epochs.
         run, split: settings and data.
         done: epochs that the model has behind it.
-        follow: callbacks, a Stopwatch first.
+        follow: callbacks; the first keeps the time and runs before all.
         verbose: as in Keras.
 
     Returns:

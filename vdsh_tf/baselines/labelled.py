@@ -14,5 +14,5 @@ def training_split(x, y) -> datasets.Split:
     x, y = inputs.check_pair(x, y)
     part = datasets.Part(x, y)
     none = part.take(slice(0, 0))
-    num_classes = y.shape[1] if y.ndim == 2 else int(y.max()) + 1
-    return datasets.Split("given", none, part, none, num_classes)
+    classes = datasets.count_classes(y)
+    return datasets.Split("given", none, part, none, classes)

@@ -131,9 +131,8 @@ def labelled_split(name, x, y, queries_per_class, seed) -> datasets.Split:
     rng = np.random.default_rng(seed)
     query, train = datasets.draw_per_class(everything, queries_per_class, rng)
     empty = datasets.Part(train.x[:0], train.y[:0])
-    y = everything.y
-    num_classes = y.shape[1] if y.ndim == 2 else int(y.max()) + 1
-    return datasets.Split(name, query, train, empty, num_classes)
+    classes = datasets.count_classes(everything.y)
+    return datasets.Split(name, query, train, empty, classes)
 
 
 def limited(split, rows: int | None, seed: int) -> datasets.Split:
