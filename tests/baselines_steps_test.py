@@ -78,6 +78,15 @@ class SDHTest(case.TestCase):
         again = sdh.discrete_descent(done, target, w, sweeps=1)
         self.assert_equal(done, again)
 
+    def test_descent_from_zeros_gives_equal_rows_equal_codes(self):
+        rng = np.random.default_rng(3)
+        y = _one_hot(30, 4, rng)
+        w = rng.normal(size=(6, 4))
+        codes = sdh.discrete_descent(np.zeros((30, 6)), y @ w.T, w, sweeps=10)
+        self.assert_equal(np.abs(codes), np.ones((30, 6)))
+        for label in y.astype(bool).T:
+            self.assertLen(np.unique(codes[label], axis=0), 1)
+
     def test_classifier_solves_the_ridge_problem(self):
         rng = np.random.default_rng(2)
         b = rng.choice([-1.0, 1.0], size=(40, 6)).astype("f4")

@@ -7,9 +7,11 @@ from absl.testing import parameterized
 from tests import case
 from vdsh_tf import HashEncoder
 from vdsh_tf import codes
+from vdsh_tf import presets
 from vdsh_tf.baselines import backprop
 from vdsh_tf.benchmarks import quality
 from vdsh_tf.benchmarks import steps
+from vdsh_tf.callbacks import Stage
 
 
 def _rows(num=40, dim=12):
@@ -40,6 +42,34 @@ class BackpropTest(case.TestCase):
         y, scores = np.array([[1.0, 0.0]]), np.array([[0.5, 2.0]])
         got = backprop.half_squared_error(y, scores)
         self.assert_close(got, [0.5 * (0.25 + 4.0)])
+
+
+class BaselineTest(case.TestCase):
+    def test_reads_a_setting(self):
+        got = quality.parse_baseline("he_normal:3e-4:plain", 48, 10)
+        want = quality.Baseline("he_normal", (Stage(48, 10, 3e-4),), False)
+        self.assertEqual(got, want)
+        got = quality.parse_baseline("looks_linear:1e-3", 4, 2)
+        self.assertTrue(got.regularized)
+        self.assertEqual(got.name, "Adam 4, looks_linear, 0.001")
+
+    @parameterized.parameters(
+        "looks_linear", "zeros:1e-3", "he_normal:fast", "he_normal:1e-3:noisy"
+    )
+    def test_refuses_other_text(self, text):
+        with self.assertRaisesRegex(ValueError, f"START:RATE.*{text!r}"):
+            quality.parse_baseline(text, 4, 1)
+
+    def test_shares_the_regularisation_of_vdsh_unless_plain(self):
+        run = presets.get("mnist")
+        stages = (Stage(48, 10, 3e-4),)
+        same = quality.Baseline("looks_linear", stages).settings(run)
+        self.assertEqual(same, run)
+        plain = quality.Baseline("looks_linear", stages, False).settings(run)
+        self.assertEqual(
+            (plain.noise, plain.dropout, plain.weight_decay), (0, 0, 0)
+        )
+        self.assertEqual(plain.batch_size, run.batch_size)
 
 
 class MeasureTest(case.TestCase):

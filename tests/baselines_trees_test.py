@@ -35,22 +35,26 @@ class FastHashTest(case.TestCase):
         alike |= alike.T
         pairs = (on[:, None] != on).sum(axis=2) + (bits + 1) * alike
 
-        def cost(i, j, codes):
-            distance = np.sum(codes[i] != codes[j])
-            if alike[i, j]:
-                return distance**2
-            return max(bits / 2 - distance, 0) ** 2
+        def mean(codes, length):
+            total = 0
+            for i in range(6):
+                for j in range(6):
+                    distance = np.sum(codes[i] != codes[j])
+                    apart = max(length / 2 - distance, 0)
+                    total += (distance if alike[i, j] else apart) ** 2
+            return total / 36
 
-        def mean(codes):
-            return np.mean(
-                [[cost(i, j, codes) for j in range(6)] for i in range(6)]
-            )
-
-        coupling = fasthash.bit_coupling(pairs.astype(np.int16), bits)
+        pairs = pairs.astype(np.int16)
+        self.assert_close(fasthash.mean_cost(pairs, bits), mean(on, bits))
         bit = rng.random(6) < 0.5
+        z = np.where(bit, 1.0, -1.0)
         longer = np.column_stack([on, bit])
-        got = fasthash.step_loss(coupling, bit) / 4
-        self.assert_close(got, mean(longer) - mean(on), atol=1e-6)
+        for length in (bits, 4):
+            coupling = fasthash.bit_coupling(pairs, bits, length)
+            # A pair that differs adds -2 a_ij, one that agrees nothing.
+            got = (z @ coupling @ z - coupling.sum()) / 36 / 4
+            want = mean(longer, length) - mean(on, length)
+            self.assert_close(got, want, atol=1e-6)
 
     def test_blocks_cover_the_rows_and_share_a_label(self):
         rng = np.random.default_rng(1)

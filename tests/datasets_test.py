@@ -40,6 +40,14 @@ class DigitsTest(case.TestCase):
         self.assert_equal(first, again)
         self.assertFalse(np.array_equal(first, other))
 
+    def test_rehearsal_leaves_the_queries_out(self):
+        split = datasets.load("digits", validation_per_class=10)
+        rehearsal = split.rehearsal()
+        self.assert_equal(rehearsal.query.x, split.validation.x)
+        self.assert_equal(rehearsal.database.x, split.train.x)
+        with self.assertRaisesRegex(ValueError, "validation_per_class > 0"):
+            rehearsal.rehearsal()
+
     def test_batches_have_unit_length_and_cover_the_data(self):
         split = datasets.load("digits")
         rows = [batch for batch in datasets.batches(split.train, 100)]

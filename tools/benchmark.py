@@ -28,7 +28,6 @@ from vdsh_tf import presets
 from vdsh_tf import training
 from vdsh_tf.benchmarks import quality
 from vdsh_tf.benchmarks import steps
-from vdsh_tf.callbacks import Stage
 
 flags.DEFINE_enum("what", "quality", ["quality", "cost", "share"], "Which.")
 flags.DEFINE_string("preset", "mnist", "Preset to compare at.")
@@ -39,9 +38,18 @@ flags.DEFINE_integer("layers", None, "Another depth than the preset's.")
 flags.DEFINE_string("stages", None, "Other stages than the preset's for VDSH.")
 flags.DEFINE_string("initializer", None, "Another start than the preset's.")
 flags.DEFINE_integer("baseline_epochs", 10, "Epochs of back-propagation.")
-flags.DEFINE_list("starts", ["looks_linear", "he_normal"], "Baseline's starts.")
-flags.DEFINE_list("rates", ["1e-3", "3e-4"], "Baseline's learning rates.")
+flags.DEFINE_list(
+    "baselines",
+    ["looks_linear:3e-4", "looks_linear:3e-4:plain", "he_normal:3e-4"],
+    "Settings of back-propagation, each START:RATE, with VDSH's weight decay "
+    "and perturbed inputs, or START:RATE:plain, without.",
+)
 flags.DEFINE_bool("grow_baseline", True, "Also grow the baseline's depth.")
+flags.DEFINE_integer(
+    "validation_per_class", 0,
+    "Measure on so many rows a class held out of the training part, not on "
+    "the queries: to choose a setting.",
+)  # fmt: skip
 flags.DEFINE_integer("seed", 0, "Seed of split, start and order.")
 FLAGS = flags.FLAGS
 
@@ -54,9 +62,13 @@ def write(name: str, data) -> None:
     print(f"wrote {path}")
 
 
-def compare_quality() -> None:
-    """Trains every method in turn and compares them over time."""
-    run = dataclasses.replace(presets.get(FLAGS.preset), seed=FLAGS.seed)
+def settings() -> presets.Run:
+    """The preset with the flags that were given."""
+    run = dataclasses.replace(
+        presets.get(FLAGS.preset),
+        seed=FLAGS.seed,
+        validation_per_class=FLAGS.validation_per_class,
+    )
     if FLAGS.stages:
         stages = presets.parse_stages(FLAGS.stages)
         run = dataclasses.replace(run, stages=stages)
@@ -64,27 +76,27 @@ def compare_quality() -> None:
         run = dataclasses.replace(run, initializer=FLAGS.initializer)
     if FLAGS.layers:
         run = run.with_layers(FLAGS.layers)
-    split = training.load_data(run, FLAGS.data_dir, FLAGS.path)
+    return run
+
+
+def compare_quality() -> None:
+    """Trains every method in turn and compares them over time."""
+    run = settings()
     baselines = [
-        quality.Baseline(
-            start, (Stage(run.layers, FLAGS.baseline_epochs, float(rate)),)
-        )
-        for start in FLAGS.starts
-        for rate in FLAGS.rates
+        quality.parse_baseline(text, run.layers, FLAGS.baseline_epochs)
+        for text in FLAGS.baselines
     ]
-    if FLAGS.grow_baseline:
-        baselines.append(
-            quality.Baseline(run.initializer, run.stages, run.weight_decay)
-        )
+    if FLAGS.grow_baseline and len(run.stages) > 1:
+        baselines.append(quality.Baseline(run.initializer, run.stages))
+    split = training.load_data(run, FLAGS.data_dir, FLAGS.path)
+    if FLAGS.validation_per_class:
+        split = split.rehearsal()
     lines = {}
     logging.info("VDSH, %s", run.stages)
     lines["VDSH (ADMM)"] = quality.run_admm(run, split)
     for baseline in baselines:
         logging.info("%s", baseline.name)
-        plain = dataclasses.replace(run, noise=0.0, dropout=0.0)
-        lines[baseline.name] = quality.run_baseline(
-            baseline, run if len(baseline.stages) > 1 else plain, split
-        )
+        lines[baseline.name] = quality.run_baseline(baseline, run, split)
         write(
             "quality", {k: [p._asdict() for p in v] for k, v in lines.items()}
         )

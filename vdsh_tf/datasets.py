@@ -69,6 +69,18 @@ class Split:
             np.concatenate([self.train.y, self.validation.y]),
         )
 
+    def rehearsal(self) -> "Split":
+        """Validation rows in the queries' place: to choose a setting by."""
+        if not len(self.validation):
+            raise ValueError(
+                "A rehearsal needs validation rows. Load the data with "
+                "validation_per_class > 0."
+            )
+        empty = self.validation.take(slice(0, 0))
+        return dataclasses.replace(
+            self, query=self.validation, validation=empty
+        )
+
     def train_batches(
         self,
         batch_size: int = 256,

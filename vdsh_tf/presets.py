@@ -172,7 +172,7 @@ PRESETS: dict[str, Run] = {
         width=64, bits=32, noise=0.1, weight_decay=0.1,
     ),
     "mnist": Run(
-        data="mnist", stages=parse_stages("4:12:3e-3,48:3:1.5e-4"),
+        data="mnist", stages=parse_stages("4:24:3e-3,48:3:1.5e-4"),
         dropout=0.2, weight_decay=0.3, jit_compile=True,
     ),
     "mnist_64x1024": Run(
@@ -180,17 +180,17 @@ PRESETS: dict[str, Run] = {
         dropout=0.2, weight_decay=0.3, jit_compile=True,
     ),
     "cifar10_gist": Run(
-        data="cifar10_gist", stages=parse_stages("4:8:1e-3,16:4:3e-4"),
+        data="cifar10_gist", stages=parse_stages("4:16:1e-3,16:6:3e-4"),
         width=512, center=True, noise=0.3, weight_decay=0.1, margin=0.1,
         jit_compile=True,
     ),
     "cifar10_cnn": Run(
-        data="npz", stages=parse_stages("4:8:1e-3,16:4:3e-4"),
-        width=512, noise=0.3, weight_decay=0.3, jit_compile=True,
+        data="npz", stages=parse_stages("4:16:1e-3,16:6:3e-4"),
+        width=512, noise=0.15, weight_decay=0.3, jit_compile=True,
     ),
     "multilabel": Run(
-        data="npz", stages=parse_stages("4:10:1e-3,16:4:3e-4"),
-        width=512, noise=0.3, weight_decay=0.1, margin=0.1,
+        data="npz", stages=parse_stages("4:20:1e-3,16:12:3e-4"),
+        width=512, noise=0.6, weight_decay=1.0, margin=0.1,
         jit_compile=True,
     ),
 }  # fmt: skip

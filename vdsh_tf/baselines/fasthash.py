@@ -12,11 +12,12 @@ from vdsh_tf.baselines import method
 class FastHash(method.Method):
     """Two steps a bit: which code the rows should have, and trees for it.
 
-    A pair at Hamming distance m costs m^2 when alike and
-    max(K/2 - m, 0)^2 when not. Given the bits before it, the next one is a
-    binary quadratic problem. Rows that share a label attract each other, so a
-    block of them has an exact minimiser by a cut; blocks take turns. Then
-    trees learn the bit, and the bits after it see what the trees answer.
+    A pair at Hamming distance m of r bits costs m^2 when alike and
+    max(r/2 - m, 0)^2 when not. Given the bits before it, bit r lowers the cost
+    of r bits, as in the authors' program: a binary quadratic problem. Rows
+    that share a label attract each other, so a block of them has an exact
+    minimiser by a cut; blocks take turns. Then trees learn the bit, and the
+    bits after it see what the trees answer.
 
     Args:
         bits: code length K.
@@ -70,15 +71,13 @@ class FastHash(method.Method):
         # Row of the cost table and place in it, for each pair.
         pairs = np.where(affinity.dense(y) > 0, self.bits + 1, 0)
         pairs = pairs.astype(np.int16)
-        loss = float(np.mean(pair_costs(self.bits).ravel()[pairs]))
         self.forests, self.objective = [], []
-        for _ in range(self.bits):
-            coupling = bit_coupling(pairs, self.bits)
+        for r in range(1, self.bits + 1):
+            coupling = bit_coupling(pairs, self.bits, r)
             target = solve_bit(coupling, blocks, self.sweeps, rng)
             on = self._fit_trees(binned, target > 0, rng)
             pairs += on[:, None] != on
-            loss += step_loss(coupling, on)
-            self.objective.append(loss / 4)
+            self.objective.append(mean_cost(pairs, self.bits))
         return self
 
     def _fit_trees(self, binned, target, rng):
@@ -103,39 +102,45 @@ class FastHash(method.Method):
         return np.stack(votes, axis=1)
 
 
-def pair_costs(bits: int) -> np.ndarray:
-    """4 times the cost of distances 0..K, not alike and alike: [2, K + 1]."""
+def pair_costs(bits: int, length: int) -> np.ndarray:
+    """4 times the cost of distances 0..K, not alike and alike: [2, K + 1].
+
+    Args:
+        bits: K.
+        length: r, number of bits that count.
+    """
     distance = np.arange(bits + 1)
-    apart = np.maximum(bits - 2 * distance, 0)
+    apart = np.maximum(length - 2 * distance, 0)
     return np.stack([apart**2, (2 * distance) ** 2])
 
 
-def bit_coupling(pairs, bits) -> np.ndarray:
-    """A: [n, n] float32; the next bit z in {-1, 1} should lower z^T A z / 2.
+def bit_coupling(pairs, bits: int, length: int) -> np.ndarray:
+    """A: [n, n] float32; bit r, z in {-1, 1}, should lower z^T A z / 2.
 
     a_ij = (cost of agreeing - cost of differing) / 2, zero on the diagonal.
 
     Args:
         pairs: [n, n], places in the flattened `pair_costs`.
-        bits: K.
+        bits, length: K and r.
     """
-    costs = pair_costs(bits).ravel()
+    costs = pair_costs(bits, length).ravel()
     slope = np.append((costs[:-1] - costs[1:]) / 2, 0).astype(np.float32)
-    coupling = np.empty(pairs.shape, np.float32)
-    for row, places in zip(coupling, pairs, strict=True):
-        np.take(slope, places, out=row, mode="clip")
+    coupling = _look_up(slope, pairs)
     np.fill_diagonal(coupling, 0)
     return coupling
 
 
-def step_loss(coupling, on) -> float:
-    """What a bit adds to the mean cost of a pair.
+def mean_cost(pairs, bits: int) -> float:
+    """Mean cost of a pair, all K bits counting."""
+    costs = pair_costs(bits, bits).ravel() / 4
+    return float(_look_up(costs.astype(np.float32), pairs).mean(dtype="f8"))
 
-    A pair that differs adds -2 a_ij, one that agrees nothing.
-    """
-    z = np.where(on, np.float32(1), np.float32(-1))
-    cut = float(coupling.sum(dtype=np.float64)) - float(z @ (coupling @ z))
-    return -cut / coupling.size
+
+def _look_up(table, places):
+    found = np.empty(places.shape, table.dtype)
+    for row, place in zip(found, places, strict=True):
+        np.take(table, place, out=row, mode="clip")
+    return found
 
 
 def similar_blocks(y: np.ndarray, size: int) -> list[np.ndarray]:

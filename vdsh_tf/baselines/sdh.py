@@ -68,7 +68,11 @@ class SDH(method.Method):
         self.objective = [self._loss(codes, y, classifier, fitted)]
         for _ in range(self.iterations):
             target = self.nu * fitted + y @ classifier.T
-            codes = discrete_descent(codes, target, classifier, self.sweeps)
+            # The authors' program starts each descent from zeros, which
+            # gives all rows of a label nearly the same code.
+            codes = discrete_descent(
+                np.zeros_like(codes), target, classifier, self.sweeps
+            )
             classifier = ridge_classifier(codes, y, self.lam)
             fitted = self._project_step(phi, codes, factor)
             self.objective.append(self._loss(codes, y, classifier, fitted))
@@ -112,7 +116,8 @@ def discrete_descent(codes, target, classifier, sweeps) -> np.ndarray:
     """Lowers |B W|^2 - 2 <B, Q> over B in {-1, 1}, a bit at a time.
 
     With the others fixed, bit k of every row has the exact minimiser
-    sign(q_k - B' W' w_k), where ' leaves out bit k. A tie keeps the bit.
+    sign(q_k - B' W' w_k), where ' leaves out bit k. A tie keeps the bit; a
+    bit that is 0, not set yet, counts for nothing.
 
     Args:
         codes: [n, K], the start.

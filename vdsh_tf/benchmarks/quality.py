@@ -14,9 +14,11 @@ import numpy as np
 from vdsh_tf import datasets
 from vdsh_tf import inputs
 from vdsh_tf import metrics
+from vdsh_tf import optimizers
 from vdsh_tf import training
 from vdsh_tf.baselines import backprop
 from vdsh_tf.callbacks import Stage
+from vdsh_tf.encoder import INITIALIZERS
 from vdsh_tf.presets import Run
 
 KEYS = ("map", "precision_r2", "recall_r2")
@@ -45,19 +47,45 @@ class Baseline:
     Attributes:
         start: "looks_linear" or "he_normal".
         stages: as for ADMM; a single stage is training at full depth.
-        weight_decay: of Adam.
+        regularized: whether it has VDSH's weight decay and perturbs its
+            inputs as VDSH does.
     """
 
     start: str
     stages: tuple[Stage, ...]
-    weight_decay: float = 0.0
+    regularized: bool = True
 
     @property
     def name(self) -> str:
         depth = "->".join(str(stage.layers) for stage in self.stages)
         rate = self.stages[-1].learning_rate
-        decay = f", decay {self.weight_decay:g}" if self.weight_decay else ""
-        return f"Adam {depth}, {self.start}, {rate:g}{decay}"
+        plain = "" if self.regularized else ", plain"
+        return f"Adam {depth}, {self.start}, {rate:g}{plain}"
+
+    def settings(self, run: Run) -> Run:
+        """What of VDSH's own settings this baseline shares."""
+        if self.regularized:
+            return run
+        return dataclasses.replace(
+            run, noise=0.0, dropout=0.0, weight_decay=0.0
+        )
+
+
+def parse_baseline(text: str, layers: int, epochs: int) -> Baseline:
+    """Reads START:RATE or START:RATE:plain, such as looks_linear:3e-4."""
+    start, *rest = text.split(":")
+    plain = rest[1:] == ["plain"]
+    try:
+        if start not in INITIALIZERS or len(rest) != 1 + plain:
+            raise ValueError("It has other parts.")
+        stage = Stage(layers, epochs, float(rest[0]))
+    except ValueError as error:
+        raise ValueError(
+            "A baseline must read START:RATE or START:RATE:plain with a start "
+            f"of {', '.join(INITIALIZERS)}, such as looks_linear:3e-4. "
+            f"Received: {text!r}. {error}"
+        ) from error
+    return Baseline(start, (stage,), not plain)
 
 
 class Recorder(keras.callbacks.Callback):
@@ -116,6 +144,7 @@ def run_admm(run: Run, split) -> list[Point]:
 
 def run_baseline(baseline: Baseline, run: Run, split) -> list[Point]:
     """Trains the same network by back-propagation, stage by stage."""
+    run = baseline.settings(run)
     keras.utils.set_random_seed(run.seed)
     dim = split.train.x.shape[1]
     mean = split.train_mean() if run.center else np.float32(0)
@@ -144,7 +173,7 @@ def run_baseline(baseline: Baseline, run: Run, split) -> list[Point]:
             )
         )
         model.compile(
-            _adam(stage, steps, run.warmup, baseline.weight_decay),
+            _adam(stage, steps, run.warmup, run.weight_decay),
             loss=backprop.half_squared_error,
             jit_compile=run.jit_compile,
         )
@@ -180,4 +209,4 @@ def _adam(stage, steps, warmup, weight_decay):
         warmup_target=stage.learning_rate if rising else None,
         warmup_steps=rising,
     )
-    return keras.optimizers.Adam(schedule, weight_decay=weight_decay or None)
+    return optimizers.FusedAdam(schedule, weight_decay=weight_decay or None)

@@ -25,7 +25,8 @@ OPTIONS = {
 ROWS = {"smoke": 2000, "small": None, "full": None}
 SUBSET_NOTE = (
     "KSH, BRE, MLH and FastHash train on 5,000 rows drawn evenly over the "
-    "classes, as in the paper; all others on the whole training part."
+    "classes (the paper: 5,000 random rows for KSH and BRE, and on NUS-WIDE "
+    "for all four); all others on the whole training part."
 )
 # About how many seconds a point takes with the budget `small`.
 _COSTS = {"vdsh": 40, "sdh": 10, "cca_itq": 3, "itq": 3, "lsh": 2, "ksh": 6,
