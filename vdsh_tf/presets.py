@@ -185,8 +185,8 @@ PRESETS: dict[str, Run] = {
         jit_compile=True,
     ),
     "cifar10_cnn": Run(
-        data="npz", stages=parse_stages("4:16:1e-3,16:6:3e-4"),
-        width=512, noise=0.15, weight_decay=0.3, jit_compile=True,
+        data="npz", stages=parse_stages("4:24:1e-3,16:8:3e-4"),
+        width=512, noise=0.3, weight_decay=0.5, jit_compile=True,
     ),
     "multilabel": Run(
         data="npz", stages=parse_stages("4:20:1e-3,16:12:3e-4"),
