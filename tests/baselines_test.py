@@ -84,6 +84,12 @@ class MeasureTest(case.TestCase):
         self.assertEqual(quality.at_time(points, 2.5), points[1])
         self.assertIsNone(quality.at_time(points, 0.5))
 
+    def test_scanned_layers_compute_what_layers_written_out_do(self):
+        scanned = steps.layer_chain(3, 8, 5, scanned=True)()
+        unrolled = steps.layer_chain(3, 8, 5, scanned=False)()
+        for got, want in zip(scanned, unrolled, strict=True):
+            self.assert_close(got, want, atol=1e-5)
+
     def test_exponent(self):
         sizes = np.array([2, 4, 8, 16])
         self.assertAlmostEqual(steps.exponent(sizes, 3.0 * sizes**1.7), 1.7)

@@ -182,7 +182,21 @@ def measure_share() -> None:
               f"{1e3 * seconds['step']:.1f} ms, share {share['step']:.2f}; "
               f"with XLA {1e3 * seconds['step_xla']:.1f} ms, share "
               f"{share['step_xla']:.2f}")  # fmt: skip
-    write("share", rows)
+    write("share", {"share": rows, "scan": measure_scan()})
+
+
+def measure_scan() -> dict:
+    """Equal layers written out against one stacked kernel scanned."""
+    made = {
+        name: steps.layer_chain(48, 256, 256, name == "scanned")
+        for name in ("unrolled", "scanned")
+    }
+    first = {name: steps.first_call(step) for name, step in made.items()}
+    seconds = steps.seconds_each(made)
+    for name in made:
+        print(f"48 x 256, products alone, {name}: compiled in "
+              f"{first[name]:.1f} s, {1e3 * seconds[name]:.1f} ms")  # fmt: skip
+    return {"first_call": first, "seconds": seconds}
 
 
 def main(argv):

@@ -54,6 +54,45 @@ def bare_matmuls(dim, layers, width, bits, batch):
     return step
 
 
+def layer_chain(layers, width, batch, scanned):
+    """A step's products of equal layers, one layer after the other, by XLA.
+
+    Up through all layers, then down with the line search's product and the
+    outer product of each.
+
+    Args:
+        layers, width, batch: of the chain.
+        scanned: whether one stacked kernel is scanned, which keeps the graph
+            small however deep it is; False writes every layer out.
+    """
+    x = tf.random.stateless_normal([batch, width], (0, 0))
+    kernels = tf.random.stateless_normal([layers, width, width], (0, 1))
+    kernels *= width**-0.5
+
+    def up(z, kernel):
+        return tf.nn.tanh(tf.matmul(z, kernel))
+
+    def down(carry, part):
+        z, kernel = part
+        g = tf.matmul(carry[0], kernel, transpose_b=True)
+        return g, tf.matmul(g, kernel), tf.matmul(z, g, transpose_a=True)
+
+    @tf.function(jit_compile=True)
+    def step():
+        if scanned:
+            zs = tf.scan(up, kernels, x)
+            start = (zs[-1], zs[-1], tf.zeros([width, width]))
+            return tf.scan(down, (zs, kernels), start, reverse=True)[1:]
+        zs = list(itertools.accumulate(tf.unstack(kernels), up, initial=x))[1:]
+        carry, made = (zs[-1],), []
+        for part in zip(zs[::-1], tf.unstack(kernels)[::-1], strict=True):
+            carry = down(carry, part)
+            made.append(carry[1:])
+        return tuple(tf.stack(p[::-1]) for p in zip(*made, strict=True))
+
+    return step
+
+
 def seconds_each(steps: dict, rounds: int = 7, calls: int = 5) -> dict:
     """Median seconds of a call of each function, taken in turns."""
     for step in steps.values():
@@ -68,6 +107,13 @@ def seconds_each(steps: dict, rounds: int = 7, calls: int = 5) -> dict:
             _wait(result)
             taken[name].append((time.perf_counter() - start) / calls)
     return {name: float(np.median(t)) for name, t in taken.items()}
+
+
+def first_call(step) -> float:
+    """Seconds of a function's first call, tracing and compiling included."""
+    start = time.perf_counter()
+    _wait(step())
+    return time.perf_counter() - start
 
 
 def exponent(sizes, seconds) -> float:
