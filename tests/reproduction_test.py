@@ -19,6 +19,7 @@ from vdsh_tf.reproduction import figures
 from vdsh_tf.reproduction import lines
 from vdsh_tf.reproduction import methods
 from vdsh_tf.reproduction import points
+from vdsh_tf.reproduction import published
 from vdsh_tf.reproduction import report
 from vdsh_tf.reproduction import runner
 from vdsh_tf.reproduction import sections
@@ -318,6 +319,13 @@ class PartsTest(case.TestCase):
         split = sources.labelled_split("mine", x, np.arange(60) % 3, 2, 0)
         self.assertLen(split.query, 6)
         self.assertLen(split.database, 53)
+
+    def test_published_numbers_stand_beside_own(self):
+        curves = {"ksh": {32: {"map": 0.8}, 64: {"map": 0.9}}, "bre": {}}
+        table = published.table(curves, "mnist")
+        rows = {row[0]: row[1:] for row in table.rows}
+        self.assert_close(rows["KSH"], [0.897, 0.8, -0.097])
+        self.assertEqual(rows["BRE"], [0.613, None, None])
 
     def test_one_colour_a_method(self):
         self.assertContainsSubset(methods.ALL, style.COLORS)

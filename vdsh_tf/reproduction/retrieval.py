@@ -3,6 +3,7 @@
 from vdsh_tf.reproduction import lines
 from vdsh_tf.reproduction import methods
 from vdsh_tf.reproduction import networks
+from vdsh_tf.reproduction import published
 from vdsh_tf.reproduction import sources
 from vdsh_tf.reproduction import style
 from vdsh_tf.reproduction.sections import Section
@@ -69,6 +70,8 @@ def show(results, budget: str, folder: str) -> Section:
             )
         )  # fmt: skip
         tables.append(gap_table(curves, data))
+        if data in published.MAP:
+            tables.append(published.table(curves, data))
     shapes = "; ".join(
         f"{sources.TITLES[data]}: "
         f"{networks.shape_text(networks.preset(data, 64, budget))}"
