@@ -119,6 +119,8 @@ def verdicts(found: dict) -> list:
 
 def draw(found: dict, folder: str) -> str:
     """Log scales; a grey line shows the slope that the paper names."""
+    import matplotlib.ticker
+
     figure = style.new_figure(9.5, 4)
     for axes, (line, result), power in zip(
         figure.subplots(1, 2), found.items(), (2, 1), strict=True
@@ -140,6 +142,9 @@ def draw(found: dict, folder: str) -> str:
                     label=name)  # fmt: skip
         axes.set_xticks(sizes, [f"{n:.0f}" for n in sizes])
         axes.minorticks_off()
+        axes.yaxis.set_major_locator(
+            matplotlib.ticker.LogLocator(subs=(1, 2, 5))
+        )
         axes.yaxis.set_major_formatter("{x:g}")
         axes.grid(alpha=0.3)
         axes.legend()
