@@ -76,8 +76,9 @@ def table(
         trained = some.get("trained_on")
         row = [style.TITLES[method], trained and f"{trained:,}"]
         row += [_cell(by_bits, b, metric) for metric in metrics for b in bits]
-        seconds = (by_bits.get(_timed(bits)) or {}).get("train_seconds")
-        rows.append([*row, None if seconds is None else f"{seconds:.0f}"])
+        seconds = _cell(by_bits, _timed(bits), "train_seconds")
+        timed = isinstance(seconds, float)
+        rows.append([*row, f"{seconds:.0f}" if timed else seconds])
     return Table(name, caption, header, rows, note)
 
 

@@ -19,7 +19,7 @@ PRESETS = {
     "corel16k001": "multilabel",
 }
 # Share of the preset's epochs, and its greatest depth and width.
-SHORTER = {"smoke": (0.0, 6, 64), "small": (0.5, 16, 512)}
+SHORTER = {"smoke": (0.0, 6, 64), "small": (1 / 3, 16, 512)}
 
 
 def preset(data: str, bits: int, budget: str) -> Run:
