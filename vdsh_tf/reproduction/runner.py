@@ -68,12 +68,15 @@ def run(
         points.StorageError: results cannot be written.
     """
     tasks = unique(tasks)
-    clock = Clock(sum(task.cost for task in tasks))
-    failures, found, lost = [], 0, set()
+    found = {
+        task.place
+        for task in tasks
+        if context.store.finished(*task.place, task.settings)
+    }
+    clock = Clock(sum(t.cost for t in tasks if t.place not in found))
+    failures, lost = [], set()
     for number, task in enumerate(tasks, start=1):
-        if context.store.finished(*task.place, task.settings):
-            found += 1
-            clock.skip(task)
+        if task.place in found:
             continue
         label = f"[{number}/{len(tasks)}] {task.title()}"
         try:
@@ -99,7 +102,7 @@ def run(
                 f"{point.seconds:.0f} s ({clock.text()})"
             )
     if found:
-        say(f"{found} of {len(tasks)} points were finished before.")
+        say(f"{len(found)} of {len(tasks)} points were finished before.")
     return failures
 
 
