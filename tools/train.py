@@ -6,7 +6,7 @@
     python tools/train.py --resume
 
 Presets, with the time of training on two CPU cores and the mAP on the queries
-(64 bits; mean of seeds for the last five, seed 0 for the others):
+(64 bits; mean of three seeds from `mnist` on, seed 0 above it):
 
     digits         8 layers x 128, 32 bits                   13 s  .996
     mnist_small    8 x 64, 32 bits                           38 s  .978
