@@ -11,9 +11,12 @@ from tests import case
 from tests import reference
 from vdsh_tf import admm
 from vdsh_tf import objective
+from vdsh_tf import weight_copies
 
 
-def _train(problem, iterations, batch_size, code_steps=1, jacobi=False):
+def _train(
+    problem, iterations, batch_size, code_steps=1, jacobi=False, damping=None
+):
     """Runs the solver; returns weights and the state of all samples."""
     theta = [None, *[tf.constant(t.T) for t in problem.theta]]
     weights = admm.start_weights(theta, tf.constant(problem.classifier))
@@ -29,13 +32,17 @@ def _train(problem, iterations, batch_size, code_steps=1, jacobi=False):
         admm.start_samples(weights.theta, tf.constant(problem.x[part]))
         for part in parts
     ]
+    along = None
+    if damping is not None:
+        along = [weight_copies.directions(x, damping) for x in states[0][0].z]
+        along = along[:-1]
     sample_step = tf.function(admm.sample_step)
     for _ in range(iterations):
         total = None
         for i, part in enumerate(parts):
             state, sums, _ = sample_step(
                 weights, states[i][0], tf.constant(problem.y[part]),
-                penalties, states[i][1], code_steps, False, jacobi,
+                penalties, states[i][1], code_steps, False, jacobi, along,
             )  # fmt: skip
             states[i] = state, None
             total = sums if total is None else admm.add_sums(total, sums)
@@ -86,6 +93,21 @@ class SolverTest(case.TestCase):
         for m, theta in enumerate(want.theta, start=1):
             self.assert_close(got.theta[m], theta.T, rtol=0, atol=1e-10)
         self.assertGreater(np.abs(want.theta[1] - paper.theta[1]).max(), 1e-6)
+
+    @parameterized.parameters(0.0, 0.3)
+    def test_metric_matches_dense_algorithm(self, margin):
+        problem = dataclasses.replace(
+            reference.make_problem(seed=4), margin=margin, margin_weight=0.4
+        )
+        want = reference.start(problem)
+        reference.iterate(problem, want, jacobi=True, damping=0.05)
+        plain = reference.start(problem)
+        reference.iterate(problem, plain, jacobi=True)
+        got, _, _ = _train(problem, 1, 12, jacobi=True, damping=0.05)
+        for m, theta in enumerate(want.theta, start=1):
+            self.assert_close(got.theta[m], theta.T, rtol=0, atol=1e-10)
+            moved = np.abs(theta - plain.theta[m - 1]).max()
+            self.assertGreater(moved, 1e-6)
 
     def test_training_moves_the_weights(self):
         problem = reference.make_problem()

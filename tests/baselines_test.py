@@ -1,5 +1,7 @@
 """The back-propagated network is the same network."""
 
+import dataclasses
+
 import numpy as np
 from absl.testing import absltest
 from absl.testing import parameterized
@@ -46,30 +48,38 @@ class BackpropTest(case.TestCase):
 
 class BaselineTest(case.TestCase):
     def test_reads_a_setting(self):
-        got = quality.parse_baseline("he_normal:3e-4:plain", 48, 10)
-        want = quality.Baseline("he_normal", (Stage(48, 10, 3e-4),), False)
+        got = quality.parse_baseline("he_normal 4:2:1e-3,48:10:3e-4 dropout=.1")
+        stages = (Stage(4, 2, 1e-3), Stage(48, 10, 3e-4))
+        want = quality.Baseline("he_normal", stages, (("dropout", 0.1),))
         self.assertEqual(got, want)
-        got = quality.parse_baseline("looks_linear:1e-3", 4, 2)
-        self.assertTrue(got.regularized)
-        self.assertEqual(got.name, "Adam 4, looks_linear, 0.001")
+        self.assertEqual(
+            got.name, "Adam 4->48, he_normal, 0.001, 0.0003, dropout=0.1"
+        )
+        stages = (Stage(4, 2, 1e-3), Stage(16, 10, 3e-4))
+        self.assertEqual(got.with_layers(16).stages, stages)
 
     @parameterized.parameters(
-        "looks_linear", "zeros:1e-3", "he_normal:fast", "he_normal:1e-3:noisy"
+        ("looks_linear", "not enough values"),
+        ("zeros 4:1:1e-3", "no start"),
+        ("he_normal 1e-3", "layers:epochs:learning_rate"),
+        ("he_normal 4:1:1e-3 plain", "unpack"),
+        ("he_normal 4:1:1e-3 width=3", "width cannot be changed"),
+        ("he_normal 4:1:1e-3 dropout=2", "nothing is left"),
     )
-    def test_refuses_other_text(self, text):
-        with self.assertRaisesRegex(ValueError, f"START:RATE.*{text!r}"):
-            quality.parse_baseline(text, 4, 1)
+    def test_refuses_other_text(self, text, why):
+        with self.assertRaisesRegex(ValueError, f"START STAGES.*{text}.*{why}"):
+            quality.parse_baseline(text)
 
-    def test_shares_the_regularisation_of_vdsh_unless_plain(self):
+    def test_shares_the_settings_of_vdsh_that_it_does_not_name(self):
         run = presets.get("mnist")
-        stages = (Stage(48, 10, 3e-4),)
-        same = quality.Baseline("looks_linear", stages).settings(run)
-        self.assertEqual(same, run)
-        plain = quality.Baseline("looks_linear", stages, False).settings(run)
-        self.assertEqual(
-            (plain.noise, plain.dropout, plain.weight_decay), (0, 0, 0)
+        got = quality.parse_baseline("he_normal 48:10:3e-4 weight_decay=0")
+        want = dataclasses.replace(
+            run,
+            stages=(Stage(48, 10, 3e-4),),
+            initializer="he_normal",
+            weight_decay=0.0,
         )
-        self.assertEqual(plain.batch_size, run.batch_size)
+        self.assertEqual(got.settings(run), want)
 
 
 class MeasureTest(case.TestCase):

@@ -81,10 +81,16 @@ def train(problem, iterations):
     return s
 
 
-def iterate(p, s, code_steps=1, jacobi=False):
-    """Lines 5-14, in place. With `jacobi`, line 11 sees the codes before."""
+def iterate(p, s, code_steps=1, jacobi=False, damping=None):
+    """Lines 5-14, in place. With `jacobi`, line 11 sees the codes before.
+
+    With `damping`, gamma's term of line 11 has a metric (first iteration).
+    """
     num, top = len(p.x), len(p.theta)
     before = [list(rows) for rows in s.z]
+    metrics = [None] * top
+    if damping is not None:
+        metrics = [input_metric(np.array(x), damping) for x in before[:-1]]
     for i in range(num):
         wanted = wanted_bits(p.y[i], s.classifier) if p.margin else None
         hinge = (wanted, p.margin, p.margin_weight) if p.margin else None
@@ -110,6 +116,7 @@ def iterate(p, s, code_steps=1, jacobi=False):
                 p.beta,
                 p.gamma,
                 hinge if m == top else None,
+                metrics[m - 1],
             )
     for m in range(top):
         total = sum(s.copies[m][i] - s.duals[m][i] for i in range(num))
@@ -157,7 +164,14 @@ def hidden_code(f, u, target, copy, code_steps, hinge=None):
     return z
 
 
-def weight_copy(center, x, target, beta, gamma, hinge=None):
+def input_metric(x, damping):
+    """Second moment of rows with a mean eigenvalue of 1, plus damping."""
+    moment = sum(np.outer(row, row) for row in x)
+    moment = moment / np.mean(np.linalg.eigvalsh(moment))
+    return moment + damping * np.eye(len(moment))
+
+
+def weight_copy(center, x, target, beta, gamma, hinge=None, metric=None):
     """Line 11, row by row: the best of all points where a minimum can be.
 
     On a linear piece the cost is quadratic in the whole row, and its normal
@@ -166,24 +180,27 @@ def weight_copy(center, x, target, beta, gamma, hinge=None):
     if not x.any():
         return center
     wanted, margin, weight = hinge or (np.zeros(len(center)), 0.0, 0.0)
+    metric = np.eye(len(x)) if metric is None else metric
+    along = np.linalg.solve(metric, x)
     rows = []
     for p, t, b in zip(center, target, wanted, strict=True):
 
         def cost(row, p=p, t=t, b=b):
             short = max(0.0, margin - b * (row @ x)) if b else 0.0
             fit = (t - relu(row @ x)) ** 2 + weight * short**2
-            return beta * fit + gamma * np.sum((row - p) ** 2)
+            return beta * fit + gamma * (row - p) @ metric @ (row - p)
 
         candidates = [
-            p + (kink - p @ x) / (x @ x) * x for kink in (0.0, b * margin)
+            p + (kink - p @ x) / (x @ along) * along
+            for kink in (0.0, b * margin)
         ]
         for relu_on in (0.0, 1.0):
             for hinge_on in (0.0, 1.0):
                 pull = relu_on + weight * hinge_on
-                lhs = beta * pull * np.outer(x, x) + gamma * np.eye(len(x))
+                lhs = beta * pull * np.outer(x, x) + gamma * metric
                 goal = relu_on * t + weight * hinge_on * b * margin
                 candidates.append(
-                    np.linalg.solve(lhs, beta * goal * x + gamma * p)
+                    np.linalg.solve(lhs, beta * goal * x + gamma * metric @ p)
                 )
         rows.append(min(candidates, key=cost))
     return np.array(rows)

@@ -131,8 +131,10 @@ class WeightCopyTest(case.TestCase):
     def test_beats_a_fine_grid(self):
         x, target, response = self._problem()
         beta, gamma = 1.3, 2.1
-        a = subproblems.solve_weight_copy(x, target, response, beta, gamma)
         sq = np.sum(x**2, axis=1, keepdims=True)
+        a = subproblems.solve_weight_copy(
+            tf.constant(sq), target, response, beta, gamma
+        )
         rho = gamma / sq
 
         def cost(s):
@@ -151,10 +153,10 @@ class WeightCopyTest(case.TestCase):
         wanted = _rng().integers(-1, 2, size=response.shape).astype(float)
         margin = subproblems.Margin(tf.constant(wanted), size, 0.7)
         beta, gamma = 1.3, 2.1
-        a = subproblems.solve_code_copy(
-            x, target, response, beta, gamma, margin
-        )
         sq = np.sum(x**2, axis=1, keepdims=True)
+        a = subproblems.solve_code_copy(
+            tf.constant(sq), target, response, beta, gamma, margin
+        )
 
         def cost(s):
             short = np.abs(wanted) * np.maximum(0, size - wanted * s)
@@ -171,13 +173,22 @@ class WeightCopyTest(case.TestCase):
     def test_without_wanted_bits_the_margin_does_nothing(self):
         x, target, response = self._problem()
         margin = subproblems.Margin(tf.zeros_like(response), 0.5, 0.7)
-        got = subproblems.solve_code_copy(x, target, response, 2.0, 3.0, margin)
-        want = subproblems.solve_weight_copy(x, target, response, 2.0, 3.0)
+        sq = np.sum(x**2, axis=1, keepdims=True)
+        got = subproblems.solve_code_copy(
+            tf.constant(sq), target, response, 2.0, 3.0, margin
+        )
+        want = subproblems.solve_weight_copy(
+            tf.constant(sq), target, response, 2.0, 3.0
+        )
         self.assert_close(got, want, atol=1e-12)
 
     def test_zero_input_moves_nothing(self):
         a = subproblems.solve_weight_copy(
-            np.zeros((2, 3)), np.ones((2, 4)), np.ones((2, 4)), 1.0, 1.0
+            tf.zeros((2, 1), tf.float64),
+            np.ones((2, 4)),
+            np.ones((2, 4)),
+            1.0,
+            1.0,
         )
         self.assert_equal(a, np.zeros((2, 4)))
 

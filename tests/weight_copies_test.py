@@ -3,8 +3,11 @@
 import numpy as np
 import tensorflow as tf
 from absl.testing import absltest
+from absl.testing import parameterized
 
 from tests import case
+from tests import reference
+from vdsh_tf import weight_copies
 from vdsh_tf.weight_copies import RankOne
 from vdsh_tf.weight_copies import SampleMatrix
 
@@ -36,6 +39,26 @@ class SampleMatrixTest(case.TestCase):
     def test_squared_norm(self):
         want = np.sum(self.dense**2, axis=(1, 2))
         self.assert_close(self.matrix.squared_norm(), want, atol=1e-10)
+
+
+class DirectionsTest(case.TestCase):
+    # More rows than columns, fewer, and a batch whose size is not known.
+    @parameterized.parameters((9, 4, True), (4, 9, True), (4, 9, False))
+    def test_matches_the_dense_metric(self, num, dim, known):
+        x = np.random.default_rng(5).normal(size=(num, dim))
+        step = tf.function(
+            lambda rows: weight_copies.directions(rows, 0.2),
+            input_signature=[
+                tf.TensorSpec([num if known else None, dim], tf.float64)
+            ],
+        )
+        metric = reference.input_metric(x, 0.2)
+        want = np.linalg.solve(metric, x.T).T
+        self.assert_close(step(x), want, rtol=0, atol=1e-10)
+
+    def test_zero_rows_stay_zero(self):
+        got = weight_copies.directions(tf.zeros([3, 2]), 0.1)
+        self.assert_equal(got, np.zeros((3, 2)))
 
 
 if __name__ == "__main__":

@@ -38,14 +38,17 @@ flags.DEFINE_string("out", "runs/benchmark", "Folder for JSON and pictures.")
 flags.DEFINE_integer("layers", None, "Another depth than the preset's.")
 flags.DEFINE_string("stages", None, "Other stages than the preset's for VDSH.")
 flags.DEFINE_string("initializer", None, "Another start than the preset's.")
-flags.DEFINE_integer("baseline_epochs", 10, "Epochs of back-propagation.")
-flags.DEFINE_list(
-    "baselines",
-    ["looks_linear:3e-4", "looks_linear:3e-4:plain", "he_normal:3e-4"],
-    "Settings of back-propagation, each START:RATE, with VDSH's weight decay "
-    "and perturbed inputs, or START:RATE:plain, without.",
+flags.DEFINE_multi_string(
+    "baseline",
+    [
+        "looks_linear 48:10:3e-4",
+        "he_normal 48:10:3e-4",
+        "looks_linear 4:24:3e-3,48:3:1.5e-4",
+    ],
+    "A setting of back-propagation; give the flag once for each. It reads "
+    f"{quality.BASELINE_HELP} Settings that are not named are VDSH's.",
 )
-flags.DEFINE_bool("grow_baseline", True, "Also grow the baseline's depth.")
+flags.DEFINE_bool("admm", True, "Train VDSH, too.")
 flags.DEFINE_integer(
     "validation_per_class", 0,
     "Measure on so many rows a class held out of the training part, not on "
@@ -53,6 +56,7 @@ flags.DEFINE_integer(
 )  # fmt: skip
 flags.DEFINE_integer("seed", 0, "Seed of split, start and order.")
 FLAGS = flags.FLAGS
+VDSH = "VDSH (ADMM)"
 
 
 def write(name: str, data) -> None:
@@ -83,18 +87,16 @@ def settings() -> presets.Run:
 def compare_quality() -> None:
     """Trains every method in turn and compares them over time."""
     run = settings()
-    baselines = [
-        quality.parse_baseline(text, run.layers, FLAGS.baseline_epochs)
-        for text in FLAGS.baselines
-    ]
-    if FLAGS.grow_baseline and len(run.stages) > 1:
-        baselines.append(quality.Baseline(run.initializer, run.stages))
+    baselines = [quality.parse_baseline(text) for text in FLAGS.baseline]
+    if FLAGS.layers:
+        baselines = [b.with_layers(FLAGS.layers) for b in baselines]
     split = training.load_data(run, FLAGS.data_dir, FLAGS.path)
     if FLAGS.validation_per_class:
         split = split.rehearsal()
     lines = {}
-    logging.info("VDSH, %s", run.stages)
-    lines["VDSH (ADMM)"] = quality.run_admm(run, split)
+    if FLAGS.admm:
+        logging.info("%s, %s", VDSH, run.stages)
+        lines[VDSH] = quality.run_admm(run, split)
     for baseline in baselines:
         logging.info("%s", baseline.name)
         lines[baseline.name] = quality.run_baseline(baseline, run, split)
@@ -107,7 +109,7 @@ def compare_quality() -> None:
 
 def report_quality(lines) -> None:
     """Prints each method's end, and VDSH's time to get there."""
-    ours = lines["VDSH (ADMM)"]
+    ours = lines.get(VDSH, [])
     print(
         f"\n{'method':44} {'mAP':>6} {'P@r2':>6} {'R@r2':>6} {'s':>6}  "
         "ratio  VDSH then"
@@ -119,7 +121,8 @@ def report_quality(lines) -> None:
         then = quality.at_time(ours, end.seconds)
         print(
             f"{name:44} {end.map:6.4f} {end.precision_r2:6.4f} "
-            f"{end.recall_r2:6.4f} {end.seconds:6.1f}  {ratio}  "
+            f"{end.recall_r2:6.4f} {end.seconds:6.1f}  "
+            f"{ratio if ours else '-'}  "
             f"{'-' if then is None else f'{then.map:.4f}'}"
         )
     print(

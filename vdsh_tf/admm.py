@@ -67,7 +67,8 @@ class Sums(NamedTuple):
 
     Attributes:
         count: number of samples.
-        outer: for each layer sum_i x_i a_i^T, [D_in, D_out].
+        outer: for each layer sum_i x_i a_i^T, [D_in, D_out]; with a metric
+            sum_i M^-1 x_i a_i^T.
         zz: sum_i z_M z_M^T, [K, K].
         zy: sum_i z_M y^T, [K, C].
     """
@@ -117,7 +118,7 @@ def start_samples(theta, x):
     return SampleState(tuple(z), tuple(u)), tuple(responses)
 
 
-def relative_gamma(z, beta, copy_step):
+def relative_gamma(z, beta, copy_step, along=None):
     """gamma of each layer from a scale-free step.
 
     A weight copy closes the share  beta |x|^2 / (beta |x|^2 + gamma)  of the
@@ -128,11 +129,12 @@ def relative_gamma(z, beta, copy_step):
         z: per-layer codes, z[0] the input.
         beta: scalar > 0.
         copy_step: Python float in (0, 1).
+        along: see `sample_step`.
     """
     scale = beta * (1.0 / copy_step - 1.0)
     gamma = [None]
-    for x in z[:-1]:
-        sq_norm = tf.reduce_mean(subproblems.row_sum(tf.square(x)))
+    for x, direction in zip(z[:-1], along or z[:-1], strict=True):
+        sq_norm = tf.reduce_mean(subproblems.row_sum(x * direction))
         # A batch that a layer answers with zeros leaves it alone.
         gamma.append(scale * tf.maximum(sq_norm, 1e-20))
     return tuple(gamma)
@@ -147,6 +149,7 @@ def sample_step(
     code_steps=1,
     shared_step=False,
     jacobi=False,
+    along=None,
 ):
     """Lines 5-11 for a batch of samples: codes, duals, weight moves.
 
@@ -162,6 +165,8 @@ def sample_step(
         jacobi: whether line 11 sees the codes from before the step as inputs,
             not those that lines 5-8 have just moved. Only for a fresh state
             that ends with this step.
+        along: for each layer the `weight_copies.directions` of its inputs,
+            when gamma's term has a metric; needs `jacobi`.
 
     Returns:
         The batch's new SampleState, its Sums and a Trace.
@@ -213,11 +218,12 @@ def sample_step(
         moved = responses
     # A fresh copy is its own centre, so `moved` is the centre's answer.
     targets = [None] + [z[m] + u[m] for m in range(1, top + 1)]
-    a = _solve_copies(x, targets, moved, penalties, margin)
+    along = along or x[:-1]
+    a = _solve_copies(x, along, targets, moved, penalties, margin)
 
     prev_a = tuple(_zeros_like(a)) if fresh else state.a
     new = SampleState(tuple(z), tuple(u), tuple(a), state.z, prev_a)
-    return new, _sums(x, a, z[top], y), _trace(f[top], gap, u, beta)
+    return new, _sums(along, a, z[top], y), _trace(f[top], gap, u, beta)
 
 
 def consensus_moves(weights, sums, penalties):
@@ -294,13 +300,13 @@ def _centers(weights, state):
     ]  # fmt: skip
 
 
-def _solve_copies(x, targets, responses, penalties, margin):
+def _solve_copies(x, along, targets, responses, penalties, margin):
     """Line 11 for every layer; the code layer has the margin."""
     a = [None]
     for m in range(1, len(targets)):
         copy = (
-            x[m - 1], targets[m], responses[m],
-            penalties.beta, penalties.gamma[m],
+            subproblems.row_sum(x[m - 1] * along[m - 1]),
+            targets[m], responses[m], penalties.beta, penalties.gamma[m],
         )  # fmt: skip
         if margin is not None and m == len(targets) - 1:
             a.append(subproblems.solve_code_copy(*copy, margin))
@@ -309,9 +315,10 @@ def _solve_copies(x, targets, responses, penalties, margin):
     return a
 
 
-def _sums(x, a, top_code, y):
+def _sums(along, a, top_code, y):
     outer = [None] + [
-        tf.matmul(x[m - 1], a[m], transpose_a=True) for m in range(1, len(a))
+        tf.matmul(along[m - 1], a[m], transpose_a=True)
+        for m in range(1, len(a))
     ]
     count = tf.cast(tf.shape(y)[0], y.dtype)
     zz = tf.matmul(top_code, top_code, transpose_a=True)

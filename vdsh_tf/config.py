@@ -76,6 +76,10 @@ class Solver:
         jacobi: whether weight copies are solved for the codes from before
             the sweep, so that no sub-problem undoes what another has just
             done (online schedule, one sweep); False is the paper's order.
+        input_metric: damping > 0 of a metric in gamma's term, the second
+            moment of a layer's inputs in the batch (`weight_copies.
+            directions`; online schedule, with `jacobi`); 0 is the paper's
+            Euclidean one.
         margin: distance that the code layer's responses keep from the
             threshold, on the side that the classifier asks for; 0 is the
             paper's objective.
@@ -91,6 +95,7 @@ class Solver:
     code_steps: int = 1
     shared_step: bool = False
     jacobi: bool = False
+    input_metric: float = 0.0
     margin: float = 0.0
     margin_weight: float = 0.2
 
@@ -119,7 +124,9 @@ class Solver:
             "a number between 0 and 1",
             "because it is the share of the way to the target",
         )
-        for name in ("alpha_theta", "margin", "margin_weight"):
+        for name in (
+            "alpha_theta", "input_metric", "margin", "margin_weight",
+        ):  # fmt: skip
             value = getattr(self, name)
             require(
                 is_number(value) and value >= 0,
@@ -134,6 +141,13 @@ class Solver:
             self.jacobi,
             "False with several sweeps",
             "because the next sweep needs the copies' own inputs",
+        )
+        require(
+            self.jacobi or not self.input_metric,
+            "input_metric",
+            self.input_metric,
+            "0 without jacobi",
+            "because it is taken from the codes before the sweep",
         )
         for name in ("sweeps", "code_steps"):
             value = getattr(self, name)
@@ -163,12 +177,12 @@ def solver_of(schedule: str, **settings) -> Solver:
         "the two ways to run Algorithm 1",
     )
     given = {k: v for k, v in settings.items() if v is not None}
-    for name in ("shared_step", "jacobi"):
+    for name in ("shared_step", "jacobi", "input_metric"):
         require(
             not (schedule == "full" and given.get(name)),
             name,
-            True,
-            "False with the full schedule",
+            given.get(name),
+            "left alone with the full schedule",
             "which is Algorithm 1 to the letter",
         )
     if given.get("sweeps", 1) > 1:

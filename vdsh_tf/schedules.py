@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from vdsh_tf import admm
 from vdsh_tf import sample_store
+from vdsh_tf import weight_copies
 
 
 def penalties_of(solver, gamma):
@@ -47,9 +48,17 @@ def online_step(theta, classifier, x, y, solver):
         trace: admm.Trace; its embedding is that of `theta` itself.
     """
     state, responses = admm.start_samples(theta, x)
+    along = None
+    if solver.input_metric:
+        along = tuple(
+            weight_copies.directions(x, solver.input_metric)
+            for x in state.z[:-1]
+        )
     gamma = fixed_gamma(solver, len(theta) - 1)
     if gamma is None:
-        gamma = admm.relative_gamma(state.z, solver.beta, solver.copy_step)
+        gamma = admm.relative_gamma(
+            state.z, solver.beta, solver.copy_step, along
+        )
     penalties = penalties_of(solver, gamma)
     weights = admm.start_weights(theta, classifier)
     embedding = state.z[-1]
@@ -58,7 +67,7 @@ def online_step(theta, classifier, x, y, solver):
         state, sums, trace = admm.sample_step(
             weights, state, y, penalties,
             responses if sweep == 0 else None, solver.code_steps,
-            solver.shared_step, solver.jacobi,
+            solver.shared_step, solver.jacobi, along,
         )  # fmt: skip
         weights, move = admm.consensus_step(weights, sums, penalties)
         moves.append(move)

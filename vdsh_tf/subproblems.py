@@ -141,7 +141,7 @@ def solve_hidden_code(
     return z, response
 
 
-def solve_weight_copy(x, target, response, beta, gamma):
+def solve_weight_copy(sq_norm, target, response, beta, gamma):
     """Moves each sample's copy of a layer towards its target (line 11).
 
     For every sample and unit j, minimises over the weight column t_j
@@ -157,15 +157,16 @@ def solve_weight_copy(x, target, response, beta, gamma):
     r > 0 the first is better, or both are at the kink.
 
     Args:
-        x: [batch, D_in], the layer's input z_{m-1}.
+        sq_norm: [batch, 1], |x|^2 of the layer's input x = z_{m-1}; with a
+            metric M in the second term, x . M^-1 x.
         target: [batch, D_out], z_m + u_m.
         response: [batch, D_out], p x: what the centre answers to x.
         beta, gamma: scalars > 0.
 
     Returns:
-        a: [batch, D_out]; zero for a sample whose x is zero.
+        a: [batch, D_out], such that the minimiser is p + x a^T (with a metric
+            p + M^-1 x a^T); zero for a sample whose x is zero.
     """
-    sq_norm = row_sum(tf.square(x))
     rho = tf.math.divide_no_nan(gamma, sq_norm)
     share = beta / (beta + rho)
     gap = target - response
@@ -177,7 +178,7 @@ def solve_weight_copy(x, target, response, beta, gamma):
     return move * tf.math.reciprocal_no_nan(sq_norm)
 
 
-def solve_code_copy(x, target, response, beta, gamma, margin):
+def solve_code_copy(sq_norm, target, response, beta, gamma, margin):
     """`solve_weight_copy` for a code layer with a margin.
 
     The scalar problem of unit j gains a term and a kink,
@@ -188,7 +189,6 @@ def solve_code_copy(x, target, response, beta, gamma, margin):
     and is quadratic below, between and above the kinks 0 and wanted * size.
     The minimiser is the best of the three pieces' own.
     """
-    sq_norm = row_sum(tf.square(x))
     rho = tf.math.divide_no_nan(gamma, sq_norm)
     weight = beta * margin.weight
 

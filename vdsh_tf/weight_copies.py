@@ -112,5 +112,39 @@ def gap_of(theta, prev_theta, prev2_theta, x, a, prev_x, prev_a):
     )
 
 
+def directions(x, damping):
+    """M^-1 x_i: along which copies move when gamma's term has a metric.
+
+    With |theta~_i - theta|_M for |theta~_i - theta| in line 11, a copy leaves
+    its centre along M^-1 x_i, and |x_i|^2 becomes x_i . M^-1 x_i; line 12
+    averages as before. M is the second moment of the inputs, scaled to a mean
+    eigenvalue of 1, plus `damping`: moves along directions that all samples
+    share become dear, those along directions that tell them apart cheap.
+
+    Args:
+        x: [batch, D_in].
+        damping: scalar > 0.
+
+    Returns:
+        [batch, D_in].
+    """
+    size, dim = tf.shape(x)[0], x.shape[1]
+    # (X^T X + c)^-1 X^T = X^T (X X^T + c)^-1: solve in the smaller space.
+    by_sample = x.shape[0] is not None and x.shape[0] < dim
+    square = tf.reduce_sum(tf.square(x))
+    ridge = tf.maximum(square, 1e-20) * damping / dim
+    if by_sample:
+        gram = tf.matmul(x, x, transpose_b=True)
+    else:
+        gram = tf.matmul(x, x, transpose_a=True)
+    gram += ridge * tf.eye(size if by_sample else dim, dtype=x.dtype)
+    factor = tf.linalg.cholesky(gram)
+    if by_sample:
+        along = tf.linalg.cholesky_solve(factor, x)
+    else:
+        along = tf.transpose(tf.linalg.cholesky_solve(factor, tf.transpose(x)))
+    return along * (square / dim)
+
+
 def _dot(a, b):
     return tf.reduce_sum(a * b, axis=-1, keepdims=True)

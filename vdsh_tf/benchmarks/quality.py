@@ -15,6 +15,7 @@ from vdsh_tf import datasets
 from vdsh_tf import inputs
 from vdsh_tf import metrics
 from vdsh_tf import optimizers
+from vdsh_tf import presets
 from vdsh_tf import training
 from vdsh_tf.baselines import backprop
 from vdsh_tf.callbacks import Stage
@@ -22,6 +23,13 @@ from vdsh_tf.encoder import INITIALIZERS
 from vdsh_tf.presets import Run
 
 KEYS = ("map", "precision_r2", "recall_r2")
+CHANGEABLE = ("noise", "dropout", "weight_decay", "warmup")
+BASELINE_HELP = (
+    f'"START STAGES [SETTING=VALUE ...]" with a start of '
+    f"{', '.join(INITIALIZERS)}, stages as of VDSH, and settings of "
+    f"{', '.join(CHANGEABLE)}, such as "
+    '"looks_linear 48:10:3e-4 dropout=0.1".'
+)
 
 
 class Point(NamedTuple):
@@ -47,45 +55,57 @@ class Baseline:
     Attributes:
         start: "looks_linear" or "he_normal".
         stages: as for ADMM; a single stage is training at full depth.
-        regularized: whether it has VDSH's weight decay and perturbs its
-            inputs as VDSH does.
+        changes: settings that are not VDSH's own, as (name, value); what is
+            not named (weight decay, perturbed inputs, ...) it shares.
     """
 
     start: str
     stages: tuple[Stage, ...]
-    regularized: bool = True
+    changes: tuple[tuple[str, float], ...] = ()
 
     @property
     def name(self) -> str:
         depth = "->".join(str(stage.layers) for stage in self.stages)
-        rate = self.stages[-1].learning_rate
-        plain = "" if self.regularized else ", plain"
-        return f"Adam {depth}, {self.start}, {rate:g}{plain}"
+        rate = ", ".join(f"{stage.learning_rate:g}" for stage in self.stages)
+        changes = "".join(f", {k}={v:g}" for k, v in self.changes)
+        return f"Adam {depth}, {self.start}, {rate}{changes}"
+
+    def with_layers(self, layers: int) -> "Baseline":
+        """The same stages for a network of another depth."""
+        run = Run(stages=self.stages).with_layers(layers)
+        return dataclasses.replace(self, stages=run.stages)
 
     def settings(self, run: Run) -> Run:
-        """What of VDSH's own settings this baseline shares."""
-        if self.regularized:
-            return run
+        """VDSH's settings with this baseline's changes."""
         return dataclasses.replace(
-            run, noise=0.0, dropout=0.0, weight_decay=0.0
+            run,
+            stages=self.stages,
+            initializer=self.start,
+            **dict(self.changes),
         )
 
 
-def parse_baseline(text: str, layers: int, epochs: int) -> Baseline:
-    """Reads START:RATE or START:RATE:plain, such as looks_linear:3e-4."""
-    start, *rest = text.split(":")
-    plain = rest[1:] == ["plain"]
+def parse_baseline(text: str) -> Baseline:
+    """Reads "START STAGES [SETTING=VALUE ...]", see `BASELINE_HELP`."""
     try:
-        if start not in INITIALIZERS or len(rest) != 1 + plain:
-            raise ValueError("It has other parts.")
-        stage = Stage(layers, epochs, float(rest[0]))
+        start, stages, *changes = text.split()
+        if start not in INITIALIZERS:
+            raise ValueError(f"{start!r} is no start.")
+        pairs = [change.split("=") for change in changes]
+        unknown = sorted({name for name, _ in pairs} - set(CHANGEABLE))
+        if unknown:
+            raise ValueError(f"{', '.join(unknown)} cannot be changed.")
+        made = Baseline(
+            start,
+            presets.parse_stages(stages),
+            tuple((name, float(value)) for name, value in pairs),
+        )
+        made.settings(Run())
     except ValueError as error:
         raise ValueError(
-            "A baseline must read START:RATE or START:RATE:plain with a start "
-            f"of {', '.join(INITIALIZERS)}, such as looks_linear:3e-4. "
-            f"Received: {text!r}. {error}"
+            f"A baseline must read {BASELINE_HELP} Received: {text!r}. {error}"
         ) from error
-    return Baseline(start, (stage,), not plain)
+    return made
 
 
 class Recorder(keras.callbacks.Callback):
