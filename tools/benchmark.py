@@ -10,51 +10,43 @@ quality  mAP, P@r2 and R@r2 over training time for VDSH and for the same network
 cost     seconds a step for 4 to 64 layers and 32 to 1024 units: 3 minutes.
 share    matmul throughput inside a step against a bare loop: 1 minute.
 
-Each writes JSON and a picture to --out and prints a table. Times are medians
-taken in turns in one process; compare ratios, not seconds.
+Every setting of VDSH is a flag, as in tools/train.py; with
+--validation_per_class quality is measured on rows held out of the training
+part, to choose a setting. Each writes JSON and a picture to --out and prints a
+table. Times of steps are medians taken in turns in one process; compare ratios,
+not seconds.
 """
 
-import dataclasses
 import json
 import os
 import sys
 
+import run_flags
 from absl import app
 from absl import flags
 from absl import logging
 
 from vdsh_tf import files
 from vdsh_tf import plots
-from vdsh_tf import presets
 from vdsh_tf import training
 from vdsh_tf.benchmarks import quality
 from vdsh_tf.benchmarks import steps
 
+run_flags.define("mnist")
 flags.DEFINE_enum("what", "quality", ["quality", "cost", "share"], "Which.")
-flags.DEFINE_string("preset", "mnist", "Preset to compare at.")
-flags.DEFINE_string("data_dir", None, "Prepared tensorflow-datasets folder.")
-flags.DEFINE_string("path", None, "Features file of an npz preset.")
 flags.DEFINE_string("out", "runs/benchmark", "Folder for JSON and pictures.")
-flags.DEFINE_integer("layers", None, "Another depth than the preset's.")
-flags.DEFINE_string("stages", None, "Other stages than the preset's for VDSH.")
-flags.DEFINE_string("initializer", None, "Another start than the preset's.")
 flags.DEFINE_multi_string(
     "baseline",
     [
-        "looks_linear 48:10:3e-4",
-        "he_normal 48:10:3e-4",
-        "looks_linear 4:24:3e-3,48:3:1.5e-4",
+        "looks_linear 48:10:3e-4 noise=0 dropout=0 weight_decay=0",
+        "he_normal 48:10:3e-4 noise=0 dropout=0 weight_decay=0",
+        "looks_linear 4:24:1e-3,48:3:1.5e-4",
     ],
     "A setting of back-propagation; give the flag once for each. It reads "
-    f"{quality.BASELINE_HELP} Settings that are not named are VDSH's.",
+    f"{quality.BASELINE_HELP} Settings that are not named are VDSH's, and so "
+    "is the depth of the last stage.",
 )
 flags.DEFINE_bool("admm", True, "Train VDSH, too.")
-flags.DEFINE_integer(
-    "validation_per_class", 0,
-    "Measure on so many rows a class held out of the training part, not on "
-    "the queries: to choose a setting.",
-)  # fmt: skip
-flags.DEFINE_integer("seed", 0, "Seed of split, start and order.")
 FLAGS = flags.FLAGS
 VDSH = "VDSH (ADMM)"
 
@@ -67,31 +59,15 @@ def write(name: str, data) -> None:
     print(f"wrote {path}")
 
 
-def settings() -> presets.Run:
-    """The preset with the flags that were given."""
-    run = dataclasses.replace(
-        presets.get(FLAGS.preset),
-        seed=FLAGS.seed,
-        validation_per_class=FLAGS.validation_per_class,
-    )
-    if FLAGS.stages:
-        stages = presets.parse_stages(FLAGS.stages)
-        run = dataclasses.replace(run, stages=stages)
-    if FLAGS.initializer:
-        run = dataclasses.replace(run, initializer=FLAGS.initializer)
-    if FLAGS.layers:
-        run = run.with_layers(FLAGS.layers)
-    return run
-
-
 def compare_quality() -> None:
     """Trains every method in turn and compares them over time."""
-    run = settings()
-    baselines = [quality.parse_baseline(text) for text in FLAGS.baseline]
-    if FLAGS.layers:
-        baselines = [b.with_layers(FLAGS.layers) for b in baselines]
-    split = training.load_data(run, FLAGS.data_dir, FLAGS.path)
-    if FLAGS.validation_per_class:
+    run = run_flags.settings()
+    baselines = [
+        quality.parse_baseline(text).with_layers(run.layers)
+        for text in FLAGS.baseline
+    ]
+    split = training.load_data(run)
+    if run.validation_per_class:
         split = split.rehearsal()
     lines = {}
     if FLAGS.admm:

@@ -23,57 +23,21 @@ history.csv, metrics.json, convergence.png and TensorBoard logs. Interrupted
 training goes on from its last epoch with --resume.
 """
 
-import dataclasses
 import sys
 
+import run_flags
 from absl import app
 from absl import flags
 from absl import logging
 
-from vdsh_tf import presets
 from vdsh_tf import runs
 from vdsh_tf import training
 
-flags.DEFINE_string("preset", "digits", "One of: " + ", ".join(presets.PRESETS))
+run_flags.define("digits")
 flags.DEFINE_string("run_dir", None, "New folder; default runs/PRESET-NNN.")
 flags.DEFINE_bool("resume", False, "Go on with --run_dir or the newest run.")
-flags.DEFINE_integer("layers", None, "Depth M, the code layer included.")
-flags.DEFINE_integer("epochs", None, "Epochs of the last stage.")
 flags.DEFINE_integer("verbose", None, "0 silent, 1 bar, 2 a line an epoch.")
 FLAGS = flags.FLAGS
-
-
-def define_settings() -> None:
-    """One flag for each setting of a run; None leaves it to the preset."""
-    meaning = presets.settings_help()
-    for field in dataclasses.fields(presets.Run):
-        kind = str(field.type)
-        define = flags.DEFINE_string
-        if "float" in kind:
-            define = flags.DEFINE_float
-        elif "int" in kind:
-            define = flags.DEFINE_integer
-        elif "bool" in kind:
-            define = flags.DEFINE_bool
-        define(field.name, None, meaning[field.name])
-
-
-def settings() -> presets.Run:
-    """The preset with the flags that were given."""
-    run = presets.get(FLAGS.preset)
-    given = {
-        field.name: FLAGS[field.name].value
-        for field in dataclasses.fields(run)
-        if FLAGS[field.name].present
-    }
-    if "stages" in given:
-        given["stages"] = presets.parse_stages(given["stages"])
-    run = dataclasses.replace(run, **given)
-    if FLAGS.layers is not None:
-        run = run.with_layers(FLAGS.layers)
-    if FLAGS.epochs is not None:
-        run = run.with_epochs(FLAGS.epochs)
-    return run
 
 
 def open_directory() -> runs.RunDirectory:
@@ -113,7 +77,7 @@ def main(argv):
             directory = open_directory()
             split = training.load_data(directory.run)
         else:
-            run = settings()
+            run = run_flags.settings()
             split = training.load_data(run)
             # Bad settings must show before there is a directory.
             training.build_model(run, split.num_classes)
@@ -127,9 +91,6 @@ def main(argv):
     except (ValueError, OSError, RuntimeError, MemoryError) as error:
         sys.exit(f"error: {error}")
     report(directory, result)
-
-
-define_settings()
 
 
 if __name__ == "__main__":
