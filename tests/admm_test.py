@@ -1,6 +1,7 @@
 """The solver against the dense algorithm that stores every copy and dual."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import tensorflow as tf
@@ -10,7 +11,9 @@ from absl.testing import parameterized
 from tests import case
 from tests import reference
 from vdsh_tf import admm
+from vdsh_tf import config
 from vdsh_tf import objective
+from vdsh_tf import schedules
 from vdsh_tf import weight_copies
 
 
@@ -170,6 +173,49 @@ class SolverTest(case.TestCase):
         sq_norm = (5.0 + 1.0) / 2
         share = 4.0 * sq_norm / (4.0 * sq_norm + gamma[1])
         self.assert_close(share, 0.2)
+
+
+class DepthTest(case.TestCase):
+    def _moves(self, layers, **settings):
+        """Consensus moves and the gradient, from a He start in float32."""
+        rng = np.random.default_rng(0)
+        x = np.abs(rng.normal(size=(32, 20)))
+        x = tf.constant(x / np.linalg.norm(x, axis=1, keepdims=True), "float32")
+        y = tf.one_hot(rng.integers(0, 4, size=32), 4)
+        sizes = [20] + [64] * layers
+        theta = [
+            tf.constant(rng.normal(size=s) * np.sqrt(2 / s[0]), "float32")
+            for s in itertools.pairwise(sizes)
+        ]
+        classifier = tf.constant(0.1 * rng.normal(size=(64, 4)), "float32")
+        solver = config.solver_of("online", margin=0.0, **settings)
+        _, moves, _, trace = schedules.online_step(
+            (None, *theta), classifier, x, y, solver
+        )
+        with tf.GradientTape() as tape:
+            tape.watch(theta)
+            z = x
+            for kernel in theta:
+                z = tf.nn.relu(tf.matmul(z, kernel))
+            miss = tf.matmul(z, classifier) - y
+            loss = 0.5 * tf.reduce_sum(tf.square(miss))
+        return moves[1:], tape.gradient(loss, theta), trace
+
+    # In float32, codes and the errors handed down are 1e-9 apart.
+    @parameterized.parameters(False, True)
+    def test_error_reaches_the_front_of_a_deep_network(self, keep_error):
+        moves, gradient, trace = self._moves(32, keep_error=keep_error)
+        for m, (move, want) in enumerate(zip(moves, gradient, strict=True)):
+            move, want = move.numpy().ravel(), want.numpy().ravel()
+            move, want = move / np.abs(move).max(), want / np.abs(want).max()
+            cosine = move @ want
+            cosine /= np.linalg.norm(move) * np.linalg.norm(want)
+            self.assertGreater(cosine, 0.99, msg=f"layer {m + 1}")
+        share = float(trace.residual[0] / trace.residual[-1])
+        if keep_error:
+            self.assertGreater(share, 0.1)
+        else:
+            self.assertLess(share, 1e-4)
 
 
 if __name__ == "__main__":

@@ -38,19 +38,23 @@ class TopCodeTest(case.TestCase):
 
 
 class HiddenCodeTest(case.TestCase):
+    scale = 1.0
+
     def _problem(self):
         rng = _rng()
         center = np.maximum(rng.normal(size=(6, 8)), 0)
-        copy = rng.normal(size=(8, 5))
+        copy = self.scale * rng.normal(size=(8, 5))
         target = rng.normal(size=(6, 5))
         return center, copy, target
 
-    def _solve(self, steps, margin=None, shared=False):
+    def _solve(self, steps, margin=None, shared=False, keep_error=False):
         center, copy, target = self._problem()
-        return subproblems.solve_hidden_code(
-            center, target, SampleMatrix(tf.constant(copy)),
-            center > 0, center @ copy, steps, margin, shared,
+        response = center @ copy
+        move, answer = subproblems.solve_hidden_code(
+            target - response, SampleMatrix(tf.constant(copy)),
+            center > 0, response, steps, margin, shared, keep_error,
         )  # fmt: skip
+        return center + move, response + answer
 
     @parameterized.parameters(1, 3)
     def test_matches_dense_steps(self, steps):
@@ -96,6 +100,28 @@ class HiddenCodeTest(case.TestCase):
         self.assert_close(factor, np.full_like(factor, factor[0]), rtol=1e-9)
         self.assertFalse(np.allclose(own, direction))
 
+    @parameterized.parameters(False, True)
+    def test_kept_error_is_the_best_step_for_some_weight(self, shared):
+        # Large layers need no help, and cannot keep an error's length.
+        self.scale = 0.5
+        center, copy, target = self._problem()
+        on = center @ copy > 0
+        z, _ = self._solve(1, shared=shared, keep_error=True)
+        move = z.numpy() - center
+        error = on * (center @ copy - target)
+        axis = None if shared else 1
+        kept = np.sqrt(np.sum(move**2, axis) / np.sum(error**2, axis))
+        # The weight that the length implies, from the line's own optimum:
+        # <gradient, move> + weight |move|^2 + |on copy move|^2 = 0.
+        pull = np.sum(error * (move @ copy), axis)
+        bend = np.sum((on * (move @ copy)) ** 2, axis)
+        weight = -(pull + bend) / np.sum(move**2, axis)
+        free = weight > subproblems.LEAST_STAY * 1.001
+        self.assertTrue(np.any(free))
+        self.assert_close(kept[free], 0.5 + 0 * kept[free], atol=1e-12)
+        self.assertTrue((kept < 0.5 + 1e-12).all())
+        self.assertTrue((weight > subproblems.LEAST_STAY * 0.999).all())
+
     def test_inactive_units_stay(self):
         center, _, _ = self._problem()
         z, _ = self._solve(2)
@@ -112,11 +138,15 @@ class HiddenCodeTest(case.TestCase):
         # 2s / (1 + s^2) is 1 at s = 1: a forward start doubles the target.
         f = np.array([[1.0, 2.0, 0.0, 3.0]])
         error = np.array([[0.1, -0.2, 0.0, 0.3]])
-        z, _ = subproblems.solve_hidden_code(
-            f, f + 2 * error, SampleMatrix(tf.eye(4, dtype=tf.float64)),
-            f > 0, f,
+        move, _ = subproblems.solve_hidden_code(
+            2 * error, SampleMatrix(tf.eye(4, dtype=tf.float64)), f > 0, f
+        )
+        self.assert_close(move, error, atol=1e-12)
+        kept, _ = subproblems.solve_hidden_code(
+            2 * error, SampleMatrix(tf.eye(4, dtype=tf.float64)), f > 0, f,
+            keep_error=True,
         )  # fmt: skip
-        self.assert_close(z - f, error, atol=1e-12)
+        self.assert_close(kept, error, atol=1e-12)
 
 
 class WeightCopyTest(case.TestCase):
@@ -133,7 +163,7 @@ class WeightCopyTest(case.TestCase):
         beta, gamma = 1.3, 2.1
         sq = np.sum(x**2, axis=1, keepdims=True)
         a = subproblems.solve_weight_copy(
-            tf.constant(sq), target, response, beta, gamma
+            tf.constant(sq), target - response, response, beta, gamma
         )
         rho = gamma / sq
 
@@ -155,7 +185,7 @@ class WeightCopyTest(case.TestCase):
         beta, gamma = 1.3, 2.1
         sq = np.sum(x**2, axis=1, keepdims=True)
         a = subproblems.solve_code_copy(
-            tf.constant(sq), target, response, beta, gamma, margin
+            tf.constant(sq), target - response, response, beta, gamma, margin
         )
 
         def cost(s):
@@ -175,10 +205,10 @@ class WeightCopyTest(case.TestCase):
         margin = subproblems.Margin(tf.zeros_like(response), 0.5, 0.7)
         sq = np.sum(x**2, axis=1, keepdims=True)
         got = subproblems.solve_code_copy(
-            tf.constant(sq), target, response, 2.0, 3.0, margin
+            tf.constant(sq), target - response, response, 2.0, 3.0, margin
         )
         want = subproblems.solve_weight_copy(
-            tf.constant(sq), target, response, 2.0, 3.0
+            tf.constant(sq), target - response, response, 2.0, 3.0
         )
         self.assert_close(got, want, atol=1e-12)
 

@@ -150,6 +150,7 @@ def sample_step(
     shared_step=False,
     jacobi=False,
     along=None,
+    keep_error=False,
 ):
     """Lines 5-11 for a batch of samples: codes, duals, weight moves.
 
@@ -167,6 +168,8 @@ def sample_step(
             that ends with this step.
         along: for each layer the `weight_copies.directions` of its inputs,
             when gamma's term has a metric; needs `jacobi`.
+        keep_error: see `subproblems.solve_hidden_code`. The weight is that
+            of a beta of each layer's own.
 
     Returns:
         The batch's new SampleState, its Sums and a Trace.
@@ -181,7 +184,7 @@ def sample_step(
         responses = [None] + [
             copies[m].matvec(z[m - 1]) for m in range(1, top + 1)
         ]
-    moved = list(responses)
+    moved, lag = list(responses), [None] * (top + 1)
     margin = _margin(weights, y, penalties)
 
     # Lines 5-6. The classification error enters at the top...
@@ -196,16 +199,25 @@ def sample_step(
     for m in range(top - 1, 0, -1):
         f[m] = tf.nn.relu(responses[m])
         active = f[m] > subproblems.KINK
-        center = f[m] if fresh else f[m] - u[m]
-        # A fresh code sits at its centre: the response above is known.
-        above = responses[m + 1] if fresh else copies[m + 1].matvec(center)
-        z[m], moved[m + 1] = subproblems.solve_hidden_code(
-            center, z[m + 1] + u[m + 1], copies[m + 1], active, above,
+        if fresh:
+            # The code sits at its centre: the response above is known.
+            center, above = f[m], responses[m + 1]
+            lag[m + 1] = _fresh_lag(above, gap[m + 1])
+        else:
+            center = f[m] - u[m]
+            above = copies[m + 1].matvec(center)
+            lag[m + 1] = z[m + 1] + u[m + 1] - above
+        move, answer = subproblems.solve_hidden_code(
+            lag[m + 1], copies[m + 1], active, above,
             steps=code_steps, margin=margin if m + 1 == top else None,
-            shared=shared_step,
+            shared=shared_step, keep_error=keep_error,
         )  # fmt: skip
-        gap[m] = z[m] - f[m]
+        z[m] = center + move
+        gap[m] = move if fresh else z[m] - f[m]
         u[m] = gap[m] if fresh else u[m] + gap[m]
+        if not jacobi:
+            moved[m + 1] = above + answer
+            lag[m + 1] -= answer
 
     # Line 11. Once the codes are fixed, no layer waits for another.
     x = state.z if jacobi else z
@@ -214,12 +226,12 @@ def sample_step(
         moved = [None] + [
             centers[m].matvec(x[m - 1]) for m in range(1, top + 1)
         ]
-    elif jacobi:
-        moved = responses
-    # A fresh copy is its own centre, so `moved` is the centre's answer.
-    targets = [None] + [z[m] + u[m] for m in range(1, top + 1)]
+        lag = [None] + [z[m] + u[m] - moved[m] for m in range(1, top + 1)]
+    else:
+        # A fresh copy is its own centre, so `moved` is the centre's answer.
+        lag[1] = _fresh_lag(responses[1], gap[1])
     along = along or x[:-1]
-    a = _solve_copies(x, along, targets, moved, penalties, margin)
+    a = _solve_copies(x, along, lag, moved, penalties, margin)
 
     prev_a = tuple(_zeros_like(a)) if fresh else state.a
     new = SampleState(tuple(z), tuple(u), tuple(a), state.z, prev_a)
@@ -300,15 +312,24 @@ def _centers(weights, state):
     ]  # fmt: skip
 
 
-def _solve_copies(x, along, targets, responses, penalties, margin):
+def _fresh_lag(response, gap):
+    """target - response of a fresh layer, whose target is f + 2 gap.
+
+    From the gap itself, which after many layers may be 1e-9 of the code:
+    f + gap - f would round it away.
+    """
+    return 2.0 * gap - tf.minimum(response, 0.0)
+
+
+def _solve_copies(x, along, lag, responses, penalties, margin):
     """Line 11 for every layer; the code layer has the margin."""
     a = [None]
-    for m in range(1, len(targets)):
+    for m in range(1, len(lag)):
         copy = (
             subproblems.row_sum(x[m - 1] * along[m - 1]),
-            targets[m], responses[m], penalties.beta, penalties.gamma[m],
+            lag[m], responses[m], penalties.beta, penalties.gamma[m],
         )  # fmt: skip
-        if margin is not None and m == len(targets) - 1:
+        if margin is not None and m == len(lag) - 1:
             a.append(subproblems.solve_code_copy(*copy, margin))
         else:
             a.append(subproblems.solve_weight_copy(*copy))

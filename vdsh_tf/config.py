@@ -76,6 +76,9 @@ class Solver:
         jacobi: whether weight copies are solved for the codes from before
             the sweep, so that no sub-problem undoes what another has just
             done (online schedule, one sweep); False is the paper's order.
+        keep_error: whether each layer has a beta of its own, such that it
+            hands down an error as long as the one it got (online schedule,
+            one code step); False is one beta for all.
         input_metric: damping > 0 of a metric in gamma's term, the second
             moment of a layer's inputs in the batch (`weight_copies.
             directions`; online schedule, with `jacobi`); 0 is the paper's
@@ -95,6 +98,7 @@ class Solver:
     code_steps: int = 1
     shared_step: bool = False
     jacobi: bool = False
+    keep_error: bool = False
     input_metric: float = 0.0
     margin: float = 0.0
     margin_weight: float = 0.2
@@ -149,6 +153,13 @@ class Solver:
             "0 without jacobi",
             "because it is taken from the codes before the sweep",
         )
+        require(
+            not (self.keep_error and self.code_steps > 1),
+            "keep_error",
+            self.keep_error,
+            "False with several code steps",
+            "because further steps would lengthen the error again",
+        )
         for name in ("sweeps", "code_steps"):
             value = getattr(self, name)
             require(
@@ -177,7 +188,7 @@ def solver_of(schedule: str, **settings) -> Solver:
         "the two ways to run Algorithm 1",
     )
     given = {k: v for k, v in settings.items() if v is not None}
-    for name in ("shared_step", "jacobi", "input_metric"):
+    for name in ("shared_step", "jacobi", "keep_error", "input_metric"):
         require(
             not (schedule == "full" and given.get(name)),
             name,

@@ -36,10 +36,10 @@ class VDSH(keras.Model):
         schedule: "online" (batches, the default) or "full" (Algorithm 1 to
             the letter; memory 5 N sum_m D_m).
         alpha_theta, alpha_w, beta, gamma, copy_step, sweeps, code_steps,
-            shared_step, jacobi, input_metric, margin, margin_weight: see
-            `config.Solver`; None takes what `config.SOLVERS` has for the
-            schedule. The full schedule has no margin of its own accord: it is
-            not in the paper.
+            shared_step, jacobi, keep_error, input_metric, margin,
+            margin_weight: see `config.Solver`; None takes what
+            `config.SOLVERS` has for the schedule. The full schedule has no
+            margin of its own accord: it is not in the paper.
     """
 
     def __init__(
@@ -62,6 +62,7 @@ class VDSH(keras.Model):
         code_steps: int | None = None,
         shared_step: bool | None = None,
         jacobi: bool | None = None,
+        keep_error: bool | None = None,
         input_metric: float | None = None,
         margin: float | None = None,
         margin_weight: float | None = None,
@@ -82,6 +83,7 @@ class VDSH(keras.Model):
             code_steps=code_steps,
             shared_step=shared_step,
             jacobi=jacobi,
+            keep_error=keep_error,
             input_metric=input_metric,
             margin=margin,
             margin_weight=margin_weight,

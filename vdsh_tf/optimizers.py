@@ -5,8 +5,9 @@ import warnings
 import keras
 import tensorflow as tf
 
-# Consensus moves are as small as 1e-6; a larger epsilon hides them from Adam.
-EPSILON = 1e-12
+# Moves of front layers can be 1e-12; a larger epsilon hides them from Adam. A
+# much smaller one divides moves by squares that have rounded to zero.
+EPSILON = 1e-18
 
 
 @keras.saving.register_keras_serializable("vdsh_tf")

@@ -68,6 +68,7 @@ class Run:
     code_steps: int | None = None
     shared_step: bool | None = None
     jacobi: bool | None = None
+    keep_error: bool | None = None
     input_metric: float | None = None
     margin: float | None = None
     margin_weight: float | None = None

@@ -67,7 +67,7 @@ def online_step(theta, classifier, x, y, solver):
         state, sums, trace = admm.sample_step(
             weights, state, y, penalties,
             responses if sweep == 0 else None, solver.code_steps,
-            solver.shared_step, solver.jacobi, along,
+            solver.shared_step, solver.jacobi, along, solver.keep_error,
         )  # fmt: skip
         weights, move = admm.consensus_step(weights, sums, penalties)
         moves.append(move)

@@ -8,6 +8,9 @@ import tensorflow as tf
 # must not decide whether such a unit counts as active.
 KINK = 1e-6
 
+# Least weight of staying at the centre, beside a weight of 1 for the target.
+LEAST_STAY = 1e-3
+
 
 def row_sum(x):
     """Sums of rows: [batch, D] -> [batch, 1].
@@ -84,8 +87,9 @@ class Margin(NamedTuple):
 
 
 def solve_hidden_code(
-    center, target, copy, active, response, steps=1, margin=None, shared=False
-):
+    lag, copy, active, response,
+    steps=1, margin=None, shared=False, keep_error=False,
+):  # fmt: skip
     """Hands the error of layer m+1 down to the code of layer m (line 8).
 
     Lowers over z, for every sample,
@@ -97,51 +101,66 @@ def solve_hidden_code(
     minimum. Each step is an exact line search on the current linear piece.
     Only units that are active below move: a ReLU cannot answer with anything
     but zero elsewhere, and the error put there would be lost to all layers
-    underneath.
+    underneath. Center and target, f_m - u_m and z_{m+1} + u_{m+1}, are not
+    needed: moves far smaller than a code keep all their digits.
 
     Args:
-        center: [batch, D_m], f_m - u_m.
-        target: [batch, D_{m+1}], z_{m+1} + u_{m+1}.
+        lag: [batch, D_{m+1}], target - response.
         copy: SampleMatrix of layer m+1.
         active: [batch, D_m] bool, whether f_m is active.
-        response: [batch, D_{m+1}], copy applied to `center`.
+        response: [batch, D_{m+1}], copy applied to the centre.
         steps: number of sub-gradient steps; two matmuls each.
         margin: Margin of layer m+1, or None.
         shared: whether all samples of the batch take one step length, which
             minimises the sum of their problems. A sample's own length
             depends on how hard it pulls and so weighs samples against each
             other; a shared one keeps the direction of their sum.
+        keep_error: whether the first term has the weight that makes the move
+            half as long as the error that it answers, or as long as a weight
+            of `LEAST_STAY` lets it be; for one step.
 
     Returns:
-        z: [batch, D_m].
-        response: [batch, D_{m+1}], copy applied to `z`.
+        move: [batch, D_m], z - center.
+        answer: [batch, D_{m+1}], copy applied to `move`.
     """
-    z = center
+    moved, answer, stay = 0.0, 0.0, 1.0
     for step in range(steps):
-        on = response > KINK
-        error = tf.where(on, response - target, 0.0)
+        now = response + answer
+        on = now > KINK
+        error = tf.where(on, answer - lag, 0.0)
         if margin is not None:
-            gap = margin.gap(response)
+            gap = margin.gap(now)
             error -= margin.weight * margin.wanted * gap
         g = copy.rmatvec(error)
         if step > 0:
-            g += z - center
+            g += moved
         g = tf.where(active, g, 0.0)
-        move = copy.matvec(g)
-        sq_move = tf.square(move)
-        bend = row_sum(tf.where(on, sq_move, 0.0))
+        bent = copy.matvec(g)
+        sq_bent = tf.square(bent)
+        bend = row_sum(tf.where(on, sq_bent, 0.0))
         if margin is not None:
-            bend += margin.weight * row_sum(tf.where(gap > 0, sq_move, 0.0))
+            bend += margin.weight * row_sum(tf.where(gap > 0, sq_bent, 0.0))
         sq = row_sum(tf.square(g))
         if shared:
             sq, bend = tf.reduce_sum(sq), tf.reduce_sum(bend)
-        length = tf.math.divide_no_nan(sq, sq + bend)
-        z -= length * g
-        response -= length * move
-    return z, response
+        if keep_error:
+            stay = _stay(error, sq, bend, shared)
+        length = tf.math.divide_no_nan(sq, stay * sq + bend)
+        moved -= length * g
+        answer -= length * bent
+    return moved, answer
 
 
-def solve_weight_copy(sq_norm, target, response, beta, gamma):
+def _stay(error, sq, bend, shared):
+    """Weight of |z - center|^2 for which a step g moves by |error| / 2."""
+    sq_error = row_sum(tf.square(error))
+    if shared:
+        sq_error = tf.reduce_sum(sq_error)
+    wanted = 2.0 * tf.sqrt(tf.math.divide_no_nan(sq, sq_error))
+    return tf.maximum(wanted - tf.math.divide_no_nan(bend, sq), LEAST_STAY)
+
+
+def solve_weight_copy(sq_norm, lag, response, beta, gamma):
     """Moves each sample's copy of a layer towards its target (line 11).
 
     For every sample and unit j, minimises over the weight column t_j
@@ -159,7 +178,7 @@ def solve_weight_copy(sq_norm, target, response, beta, gamma):
     Args:
         sq_norm: [batch, 1], |x|^2 of the layer's input x = z_{m-1}; with a
             metric M in the second term, x . M^-1 x.
-        target: [batch, D_out], z_m + u_m.
+        lag: [batch, D_out], target - response, the target being z_m + u_m.
         response: [batch, D_out], p x: what the centre answers to x.
         beta, gamma: scalars > 0.
 
@@ -169,16 +188,15 @@ def solve_weight_copy(sq_norm, target, response, beta, gamma):
     """
     rho = tf.math.divide_no_nan(gamma, sq_norm)
     share = beta / (beta + rho)
-    gap = target - response
-    # Above the kink the best move is `share * gap`, but not beyond the kink.
-    on = tf.maximum(share * gap, -response)
+    # Above the kink the best move is `share * lag`, but not beyond the kink.
+    on = tf.maximum(share * lag, -response)
     off = -tf.nn.relu(response)
-    on_costs_less = tf.sqrt(1.0 - share) * gap <= target
+    on_costs_less = tf.sqrt(1.0 - share) * lag <= response + lag
     move = tf.where(on_costs_less, on, off)
     return move * tf.math.reciprocal_no_nan(sq_norm)
 
 
-def solve_code_copy(sq_norm, target, response, beta, gamma, margin):
+def solve_code_copy(sq_norm, lag, response, beta, gamma, margin):
     """`solve_weight_copy` for a code layer with a margin.
 
     The scalar problem of unit j gains a term and a kink,
@@ -189,6 +207,7 @@ def solve_code_copy(sq_norm, target, response, beta, gamma, margin):
     and is quadratic below, between and above the kinks 0 and wanted * size.
     The minimiser is the best of the three pieces' own.
     """
+    target = response + lag
     rho = tf.math.divide_no_nan(gamma, sq_norm)
     weight = beta * margin.weight
 

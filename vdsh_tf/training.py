@@ -88,7 +88,7 @@ def build_model(run: Run, num_classes: int) -> VDSH:
                 "width", "bits", "schedule", "initializer", "seed", "center",
                 "alpha_theta", "alpha_w", "beta", "gamma", "copy_step",
                 "sweeps", "code_steps", "shared_step", "jacobi",
-                "input_metric", "margin", "margin_weight",
+                "keep_error", "input_metric", "margin", "margin_weight",
             )
         },
     )  # fmt: skip
