@@ -53,7 +53,7 @@ class BaselineTest(case.TestCase):
         want = quality.Baseline("he_normal", stages, (("dropout", 0.1),))
         self.assertEqual(got, want)
         self.assertEqual(
-            got.name, "Adam 4->48, he_normal, 0.001, 0.0003, dropout=0.1"
+            got.name, "Adam he_normal 4:2:0.001,48:10:0.0003 dropout=0.1"
         )
         stages = (Stage(4, 2, 1e-3), Stage(16, 10, 3e-4))
         self.assertEqual(got.with_layers(16).stages, stages)

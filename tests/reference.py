@@ -165,10 +165,11 @@ def hidden_code(f, u, target, copy, code_steps, hinge=None):
 
 
 def input_metric(x, damping):
-    """Second moment of rows with a mean eigenvalue of 1, plus damping."""
-    moment = sum(np.outer(row, row) for row in x)
-    moment = moment / np.mean(np.linalg.eigvalsh(moment))
-    return moment + damping * np.eye(len(moment))
+    """Identity plus the mean's square by damping and mean square of rows."""
+    mean = sum(x) / len(x)
+    moment = sum(np.outer(row, row) for row in x) / len(x)
+    unit = np.mean(np.linalg.eigvalsh(moment))
+    return np.eye(len(mean)) + np.outer(mean, mean) / (damping * unit)
 
 
 def weight_copy(center, x, target, beta, gamma, hinge=None, metric=None):

@@ -87,7 +87,7 @@ def report_quality(lines) -> None:
     """Prints each method's end, and VDSH's time to get there."""
     ours = lines.get(VDSH, [])
     print(
-        f"\n{'method':44} {'mAP':>6} {'P@r2':>6} {'R@r2':>6} {'s':>6}  "
+        f"\n{'method':60} {'mAP':>6} {'P@r2':>6} {'R@r2':>6} {'s':>6}  "
         "ratio  VDSH then"
     )
     for name, points in lines.items():
@@ -96,7 +96,7 @@ def report_quality(lines) -> None:
         ratio = "never" if reached is None else f"{reached / end.seconds:.3f}"
         then = quality.at_time(ours, end.seconds)
         print(
-            f"{name:44} {end.map:6.4f} {end.precision_r2:6.4f} "
+            f"{name:60} {end.map:6.4f} {end.precision_r2:6.4f} "
             f"{end.recall_r2:6.4f} {end.seconds:6.1f}  "
             f"{ratio if ours else '-'}  "
             f"{'-' if then is None else f'{then.map:.4f}'}"

@@ -79,8 +79,8 @@ class Solver:
         keep_error: whether each layer has a beta of its own, such that it
             hands down an error as long as the one it got (online schedule,
             one code step); False is one beta for all.
-        input_metric: damping > 0 of a metric in gamma's term, the second
-            moment of a layer's inputs in the batch (`weight_copies.
+        input_metric: damping > 0 of a metric in gamma's term that makes
+            moves along the mean of a layer's inputs dear (`weight_copies.
             directions`; online schedule, with `jacobi`); 0 is the paper's
             Euclidean one.
         margin: distance that the code layer's responses keep from the

@@ -30,8 +30,7 @@ class Run:
         dropout: share of an input's entries that are set to zero.
         weight_decay: of the optimizer, decoupled from the gradient.
         jit_compile: whether XLA compiles the step; worth it for a deep
-            network, whose many small operations it fuses. Without a GPU not
-            with `input_metric`: XLA factors matrices ten times slower there.
+            network, whose many small operations it fuses.
         width: units of a hidden layer.
         bits: code length K.
         initializer: looks_linear, he_normal or glorot_uniform.

@@ -4,7 +4,6 @@ import time
 
 import keras
 import numpy as np
-import tensorflow as tf
 from absl import logging
 
 from vdsh_tf import callbacks
@@ -95,13 +94,9 @@ def build_model(run: Run, num_classes: int) -> VDSH:
     adam = optimizers.adam(run.stages[0].learning_rate, run.weight_decay)
     model.compile(
         optimizer=adam if online else None,
-        jit_compile=run.jit_compile and online and _xla_suits(run),
+        jit_compile=run.jit_compile and online,
     )
     return model
-
-
-def _xla_suits(run):
-    return not run.input_metric or bool(tf.config.list_physical_devices("GPU"))
 
 
 def train(

@@ -117,9 +117,9 @@ def directions(x, damping):
 
     With |theta~_i - theta|_M for |theta~_i - theta| in line 11, a copy leaves
     its centre along M^-1 x_i, and |x_i|^2 becomes x_i . M^-1 x_i; line 12
-    averages as before. M is the second moment of the inputs, scaled to a mean
-    eigenvalue of 1, plus `damping`: moves along directions that all samples
-    share become dear, those along directions that tell them apart cheap.
+    averages as before. M is the identity plus 1 / `damping` times the square
+    of the mean input, in units of an input's mean square: moves along what
+    all samples share become dear, those along what tells them apart do not.
 
     Args:
         x: [batch, D_in].
@@ -128,22 +128,10 @@ def directions(x, damping):
     Returns:
         [batch, D_in].
     """
-    size, dim = tf.shape(x)[0], x.shape[1]
-    # (X^T X + c)^-1 X^T = X^T (X X^T + c)^-1: solve in the smaller space.
-    by_sample = x.shape[0] is not None and x.shape[0] < dim
-    square = tf.reduce_sum(tf.square(x))
-    ridge = tf.maximum(square, 1e-20) * damping / dim
-    if by_sample:
-        gram = tf.matmul(x, x, transpose_b=True)
-    else:
-        gram = tf.matmul(x, x, transpose_a=True)
-    gram += ridge * tf.eye(size if by_sample else dim, dtype=x.dtype)
-    factor = tf.linalg.cholesky(gram)
-    if by_sample:
-        along = tf.linalg.cholesky_solve(factor, x)
-    else:
-        along = tf.transpose(tf.linalg.cholesky_solve(factor, tf.transpose(x)))
-    return along * (square / dim)
+    mean = tf.reduce_mean(x, axis=0, keepdims=True)
+    unit = tf.maximum(tf.reduce_mean(tf.square(x)), 1e-30)
+    dear = mean / (damping * unit + tf.reduce_sum(tf.square(mean)))
+    return x - tf.matmul(x, mean, transpose_b=True) * dear
 
 
 def _dot(a, b):

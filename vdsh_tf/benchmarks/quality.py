@@ -65,10 +65,11 @@ class Baseline:
 
     @property
     def name(self) -> str:
-        depth = "->".join(str(stage.layers) for stage in self.stages)
-        rate = ", ".join(f"{stage.learning_rate:g}" for stage in self.stages)
-        changes = "".join(f", {k}={v:g}" for k, v in self.changes)
-        return f"Adam {depth}, {self.start}, {rate}{changes}"
+        stages = ",".join(
+            f"{s.layers}:{s.epochs}:{s.learning_rate:g}" for s in self.stages
+        )
+        changes = "".join(f" {k}={v:g}" for k, v in self.changes)
+        return f"Adam {self.start} {stages}{changes}"
 
     def with_layers(self, layers: int) -> "Baseline":
         """The same stages for a network of another depth."""
