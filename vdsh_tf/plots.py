@@ -139,7 +139,7 @@ def quality_over_time(lines: dict, path: str) -> None:
         top = max(getattr(p, key) for ps in lines.values() for p in ps)
         axes.set_ylim(max(0.0, top - 0.25), min(1.0, top + 0.01))
     handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3)
+    figure.legend(handles, labels, loc="outside lower center", ncols=2)
     _save(figure, path)
 
 
@@ -162,6 +162,8 @@ def cost(result: dict, path: str) -> None:
             marker="o",
             label=f"{name}: exponent {line['exponent']:.2f}",
         )
+        axes.set_xticks(line["sizes"], labels=map(str, line["sizes"]))
+        axes.minorticks_off()
     for axes, title in zip(panels, ("layers", "units a layer"), strict=True):
         axes.set(xlabel=title, ylabel="ms a step, batch 256")
         axes.grid(alpha=0.3, which="both")
