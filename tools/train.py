@@ -10,7 +10,7 @@ Presets, with the time of training on two CPU cores and the mAP on the queries
 
     digits         8 layers x 128, 32 bits                   13 s  .996
     mnist_small    8 x 64, 32 bits                           38 s  .978
-    mnist          48 x 256                                 101 s  .989
+    mnist          48 x 256                                 120 s  .987
     cifar10_gist   16 x 512, GIST computed on first use     138 s  .723
     cifar10_cnn    16 x 512, features by --path             165 s  .912
     multilabel     16 x 512, by --path: tmc2007_500                .726
