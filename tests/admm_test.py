@@ -39,13 +39,14 @@ def _train(
     if damping is not None:
         along = [weight_copies.directions(x, damping) for x in states[0][0].z]
         along = along[:-1]
+    solver = config.Solver(code_steps=code_steps, jacobi=jacobi)
     sample_step = tf.function(admm.sample_step)
     for _ in range(iterations):
         total = None
         for i, part in enumerate(parts):
             state, sums, _ = sample_step(
                 weights, states[i][0], tf.constant(problem.y[part]),
-                penalties, states[i][1], code_steps, False, jacobi, along,
+                penalties, solver, states[i][1], along,
             )  # fmt: skip
             states[i] = state, None
             total = sums if total is None else admm.add_sums(total, sums)
@@ -152,8 +153,9 @@ class SolverTest(case.TestCase):
             self.assert_close(duals[m - 1], problem.gamma * np.mean(norms))
         weights, states, penalties = _train(problem, 2, 12)
         _, _, trace = admm.sample_step(
-            weights, states[0], tf.constant(problem.y), penalties
-        )
+            weights, states[0], tf.constant(problem.y), penalties,
+            config.Solver(),
+        )  # fmt: skip
         for m in range(1, len(problem.theta) + 1):
             # u grew by z - f, so the residual is the dual's change.
             change = np.array(want.u[m]) - np.array(before.u[m])

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from vdsh_tf import subproblems
 from vdsh_tf import weight_copies
+from vdsh_tf.admm_records import Codes
 from vdsh_tf.admm_records import Penalties as Penalties
 from vdsh_tf.admm_records import SampleState
 from vdsh_tf.admm_records import Sums
@@ -71,16 +72,7 @@ def relative_gamma(z, beta, copy_step, along=None):
 
 
 def sample_step(
-    weights,
-    state,
-    y,
-    penalties,
-    responses=None,
-    code_steps=1,
-    shared_step=False,
-    jacobi=False,
-    along=None,
-    keep_error=False,
+    weights, state, y, penalties, solver, responses=None, along=None
 ):
     """Lines 5-11 for a batch of samples: codes, duals, weight moves.
 
@@ -89,83 +81,35 @@ def sample_step(
         state: SampleState of the batch.
         y: [batch, C], label vectors.
         penalties: Penalties.
+        solver: config.Solver, of which `code_steps`, `shared_step`,
+            `keep_error` and `jacobi` count here; `jacobi` only for a fresh
+            state that ends with this step.
         responses: per-layer pre-activations that come with a fresh state,
             whose duals are zero.
-        code_steps: sub-gradient steps a hidden code.
-        shared_step: see `shared` of `subproblems.solve_hidden_code`.
-        jacobi: whether line 11 sees the codes from before the step as inputs,
-            not those that lines 5-8 have just moved. Only for a fresh state
-            that ends with this step.
         along: for each layer the `weight_copies.directions` of its inputs,
             when gamma's term has a metric; needs `jacobi`.
-        keep_error: see `subproblems.solve_hidden_code`. The weight is that
-            of a beta of each layer's own.
 
     Returns:
         The batch's new SampleState, its Sums and a Trace.
     """
     fresh = state.a is None
-    beta = penalties.beta
-    top = len(weights.theta) - 1
-    copies = _copies(weights, state)
-    z, u = list(state.z), list(state.u)
-    f, gap = [None] * (top + 1), [None] * (top + 1)
-    if not fresh:
-        responses = [None] + [
-            copies[m].matvec(z[m - 1]) for m in range(1, top + 1)
-        ]
-    moved, lag = list(responses), [None] * (top + 1)
     margin = _margin(weights, y, penalties)
-
-    # Lines 5-6. The classification error enters at the top...
-    f[top] = tf.nn.relu(responses[top])
-    z[top] = subproblems.solve_top_code(
-        f[top], u[top], y, weights.classifier, beta
+    codes = _move_codes(
+        weights, state, y, penalties.beta, solver, responses, margin
     )
-    gap[top] = z[top] - f[top]
-    u[top] = gap[top] if fresh else u[top] + gap[top]
-
-    # Lines 8-9. ...and is handed down, one layer at a time.
-    for m in range(top - 1, 0, -1):
-        f[m] = tf.nn.relu(responses[m])
-        active = f[m] > subproblems.KINK
-        if fresh:
-            # The code sits at its centre: the response above is known.
-            center, above = f[m], responses[m + 1]
-            lag[m + 1] = _fresh_lag(above, gap[m + 1])
-        else:
-            center = f[m] - u[m]
-            above = copies[m + 1].matvec(center)
-            lag[m + 1] = z[m + 1] + u[m + 1] - above
-        move, answer = subproblems.solve_hidden_code(
-            lag[m + 1], copies[m + 1], active, above,
-            steps=code_steps, margin=margin if m + 1 == top else None,
-            shared=shared_step, keep_error=keep_error,
-        )  # fmt: skip
-        z[m] = center + move
-        gap[m] = move if fresh else z[m] - f[m]
-        u[m] = gap[m] if fresh else u[m] + gap[m]
-        if not jacobi:
-            moved[m + 1] = above + answer
-            lag[m + 1] -= answer
-
     # Line 11. Once the codes are fixed, no layer waits for another.
-    x = state.z if jacobi else z
-    if not fresh:
-        centers = _centers(weights, state)
-        moved = [None] + [
-            centers[m].matvec(x[m - 1]) for m in range(1, top + 1)
-        ]
-        lag = [None] + [z[m] + u[m] - moved[m] for m in range(1, top + 1)]
+    x = state.z if solver.jacobi else codes.z
+    if fresh:
+        # A fresh copy is its own centre: its answers are known.
+        answers, lag = codes.answers, codes.lag
     else:
-        # A fresh copy is its own centre, so `moved` is the centre's answer.
-        lag[1] = _fresh_lag(responses[1], gap[1])
+        answers, lag = _ask_centers(weights, state, codes)
     along = along or x[:-1]
-    a = _solve_copies(x, along, lag, moved, penalties, margin)
+    a = _solve_copies(x, along, lag, answers, penalties, margin)
 
     prev_a = tuple(_zeros_like(a)) if fresh else state.a
-    new = SampleState(tuple(z), tuple(u), tuple(a), state.z, prev_a)
-    return new, _sums(along, a, z[top], y), _trace(f[top], gap, u, beta)
+    new = SampleState(codes.z, codes.u, tuple(a), state.z, prev_a)
+    return new, _sums(along, a, codes.z[-1], y), _trace(codes, penalties.beta)
 
 
 def consensus_moves(weights, sums, penalties):
@@ -232,14 +176,72 @@ def _copies(weights, state):
     return copies
 
 
-def _centers(weights, state):
+def _move_codes(weights, state, y, beta, solver, responses, margin):
+    """Lines 5-9, from the top down, as `Codes`."""
+    fresh = state.a is None
+    top = len(weights.theta) - 1
+    copies = _copies(weights, state)
+    if not fresh:
+        responses = _answers(copies, state.z)
+    f = [None, *map(tf.nn.relu, responses[1:])]
+    z, u, gap = list(state.z), list(state.u), [None] * (top + 1)
+    answers, lag = list(responses), [None] * (top + 1)
+
+    # Lines 5-6. The classification error enters at the top...
+    z[top] = subproblems.solve_top_code(
+        f[top], u[top], y, weights.classifier, beta
+    )
+    gap[top] = z[top] - f[top]
+    u[top] = gap[top] if fresh else u[top] + gap[top]
+
+    # Lines 8-9. ...and is handed down, one layer at a time.
+    for m in range(top - 1, 0, -1):
+        if fresh:
+            # The code sits at its centre: the response above is known.
+            center, above = f[m], responses[m + 1]
+            lag[m + 1] = _fresh_lag(above, gap[m + 1])
+        else:
+            center = f[m] - u[m]
+            above = copies[m + 1].matvec(center)
+            lag[m + 1] = z[m + 1] + u[m + 1] - above
+        move, answer = subproblems.solve_hidden_code(
+            lag[m + 1], copies[m + 1], f[m] > subproblems.KINK, above,
+            steps=solver.code_steps, shared=solver.shared_step,
+            margin=margin if m + 1 == top else None,
+            keep_error=solver.keep_error,
+        )  # fmt: skip
+        z[m] = center + move
+        gap[m] = move if fresh else z[m] - f[m]
+        u[m] = gap[m] if fresh else u[m] + gap[m]
+        if not solver.jacobi:
+            answers[m + 1] = above + answer
+            lag[m + 1] -= answer
+    if fresh:
+        lag[1] = _fresh_lag(responses[1], gap[1])
+    return Codes(f[top], *map(tuple, (z, u, gap, answers, lag)))
+
+
+def _answers(matrices, z):
+    """What each sample's matrices of layers 1 to M make of its codes."""
     return [None] + [
+        matrices[m].matvec(z[m - 1]) for m in range(1, len(matrices))
+    ]
+
+
+def _ask_centers(weights, state, codes):
+    """Answers and lags of the centres of line 11, for the moved codes."""
+    centers = [None] + [
         weight_copies.center_of(
             weights.theta[m], weights.prev_theta[m],
             state.z[m - 1], state.a[m],
         )
         for m in range(1, len(weights.theta))
     ]  # fmt: skip
+    answers = _answers(centers, codes.z)
+    lag = [None] + [
+        codes.z[m] + codes.u[m] - answers[m] for m in range(1, len(centers))
+    ]
+    return answers, lag
 
 
 def _fresh_lag(response, gap):
@@ -277,15 +279,16 @@ def _sums(along, a, top_code, y):
     return Sums(count, tuple(outer), zz, zy)
 
 
-def _trace(embedding, gap, u, beta):
+def _trace(codes, beta):
     def mean_norms(rows):
         squares = [subproblems.row_sum(tf.square(r)) for r in rows[1:]]
         return tf.stack([tf.reduce_mean(tf.sqrt(s)) for s in squares])
 
-    residual = mean_norms(gap)
+    residual = mean_norms(codes.gap)
     # A fresh dual is the residual itself.
-    dual = residual if u[-1] is gap[-1] else mean_norms(u)
-    return Trace(embedding, residual, beta * dual)
+    same = codes.u[-1] is codes.gap[-1]
+    dual = residual if same else mean_norms(codes.u)
+    return Trace(codes.embedding, residual, beta * dual)
 
 
 def _zeros_like(values):

@@ -47,6 +47,26 @@ class SampleState(NamedTuple):
     prev_a: tuple | None = None
 
 
+class Codes(NamedTuple):
+    """What lines 5-9 leave behind, layer by layer.
+
+    Attributes:
+        embedding: [batch, K], output of the code layer before the step.
+        z: codes, moved.
+        u: their duals, moved.
+        gap: z - f, with f from before the step.
+        answers: responses of fresh weight copies to their inputs.
+        lag: how far these stay behind what line 11 asks for.
+    """
+
+    embedding: tf.Tensor
+    z: tuple
+    u: tuple
+    gap: tuple
+    answers: tuple
+    lag: tuple
+
+
 class Sums(NamedTuple):
     """All that lines 12-14 need to know of the samples. Adds up over batches.
 

@@ -65,9 +65,8 @@ def online_step(theta, classifier, x, y, solver):
     moves = []
     for sweep in range(solver.sweeps):
         state, sums, trace = admm.sample_step(
-            weights, state, y, penalties,
-            responses if sweep == 0 else None, solver.code_steps,
-            solver.shared_step, solver.jacobi, along, solver.keep_error,
+            weights, state, y, penalties, solver,
+            responses if sweep == 0 else None, along,
         )  # fmt: skip
         weights, move = admm.consensus_step(weights, sums, penalties)
         moves.append(move)
@@ -126,9 +125,8 @@ def full_step(store, theta, classifier, x, index, y, solver, assign):
     penalties = penalties_of(solver, gamma)
     weights = store.weights(theta, classifier)
     state, sums, trace = admm.sample_step(
-        weights, store.read(index, x), y, penalties,
-        code_steps=solver.code_steps,
-    )  # fmt: skip
+        weights, store.read(index, x), y, penalties, solver
+    )
     store.write(index, state)
     total = store.add(sums)
 
