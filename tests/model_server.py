@@ -12,9 +12,11 @@ prints its addresses as JSON and serves until its input ends.
 import base64
 import concurrent.futures
 import http.server
+import importlib.util
 import json
 import os
 import re
+import socket
 import sys
 import threading
 
@@ -24,10 +26,20 @@ from google.protobuf import json_format
 
 from export import saved_model
 
+HAS_GRPC = importlib.util.find_spec("tensorflow_serving") is not None
+NO_GRPC = "tensorflow-serving-api is not installed (extra `serving`)"
+
 _PATH = re.compile(
     r"/v1/models/(?P<name>[^/:]+)(/versions/(?P<version>\d+))?"
     r"(?P<action>/metadata|:predict)$"
 )
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
 
 
 class NotFoundError(Exception):
