@@ -91,8 +91,19 @@ class MeasureTest(case.TestCase):
         ]
         self.assertEqual(quality.time_to(points, 0.8), 2.0)
         self.assertIsNone(quality.time_to(points, 0.95))
+        self.assertEqual(quality.time_to_stay(points, 0.8), 2.0)
+        self.assertEqual(quality.time_to_stay(points, 0.5), 1.0)
+        self.assertIsNone(quality.time_to_stay(points, 0.85))
         self.assertEqual(quality.at_time(points, 2.5), points[1])
         self.assertIsNone(quality.at_time(points, 0.5))
+
+    def test_mean_of_runs(self):
+        runs = [
+            [quality.Point(1.0, 4, 0.5, 0.1, 0.2)],
+            [quality.Point(3.0, 4, 0.7, 0.3, 0.4)],
+        ]
+        (got,) = quality.mean_points(runs)
+        self.assert_close(got, [2.0, 4, 0.6, 0.2, 0.3])
 
     def test_scanned_layers_compute_what_layers_written_out_do(self):
         scanned = steps.layer_chain(3, 8, 5, scanned=True)()

@@ -152,6 +152,31 @@ class BadFlagsTest(case.TestCase):
         self.assertRegex(error, "^error: .*needs `path`")
 
 
+class BenchmarkTest(ToolCase):
+    def test_quality_over_two_seeds(self):
+        process = self.tool(
+            "benchmark", "--preset=digits", *SMALL, "--repeats=2",
+            "--baseline=looks_linear 2:1:1e-3,3:1:1e-3", "--out=out",
+        )  # fmt: skip
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertIn("Means over 2 seed(s).", process.stdout)
+        ends = []
+        for seed in (0, 1):
+            path = os.path.join(self.cwd, "out", f"quality-seed{seed}.json")
+            with open(path) as f:
+                lines = json.load(f)
+            self.assertLen(lines, 2)
+            for points in lines.values():
+                self.assertEqual([p["layers"] for p in points], [2, 3])
+            ends.append(lines["VDSH (ADMM)"][-1]["map"])
+        self.assertNotEqual(*ends)
+        self.assertRegex(
+            process.stdout, rf"VDSH \(ADMM\) +{sum(ends) / 2:.4f} "
+        )
+        picture = os.path.join(self.cwd, "out", "quality.png")
+        self.assertGreater(os.path.getsize(picture), 0)
+
+
 class UnknownFlagTest(ToolCase):
     def test_unknown_flag(self):
         self.assert_error(

@@ -17,8 +17,10 @@ table. Times of steps are medians taken in turns in one process; compare ratios,
 not seconds.
 """
 
+import dataclasses
 import json
 import os
+import statistics
 import sys
 
 import run_flags
@@ -47,6 +49,9 @@ flags.DEFINE_multi_string(
     "is the depth of the last stage.",
 )
 flags.DEFINE_bool("admm", True, "Train VDSH, too.")
+flags.DEFINE_integer(
+    "repeats", 1, "Seeds to take the mean over, from --seed on.", lower_bound=1
+)
 FLAGS = flags.FLAGS
 VDSH = "VDSH (ADMM)"
 
@@ -60,51 +65,75 @@ def write(name: str, data) -> None:
 
 
 def compare_quality() -> None:
-    """Trains every method in turn and compares them over time."""
-    run = run_flags.settings()
+    """Trains every method in turn, seed by seed, and compares them."""
+    first = run_flags.settings()
     baselines = [
-        quality.parse_baseline(text).with_layers(run.layers)
+        quality.parse_baseline(text).with_layers(first.layers)
         for text in FLAGS.baseline
     ]
+    found = []
+    for seed in range(first.seed, first.seed + FLAGS.repeats):
+        run = dataclasses.replace(first, seed=seed)
+        found.append(quality_lines(run, baselines))
+    names = found[0]
+    mean = {
+        n: quality.mean_points([lines[n] for lines in found]) for n in names
+    }
+    plots.quality_over_time(mean, os.path.join(FLAGS.out, "quality.png"))
+    report_quality(mean, found)
+
+
+def quality_lines(run, baselines) -> dict:
+    """Quality over time of every method for one seed."""
     split = training.load_data(run)
     if run.validation_per_class:
         split = split.rehearsal()
     lines = {}
     if FLAGS.admm:
-        logging.info("%s, %s", VDSH, run.stages)
+        logging.info("%s, %s, seed %d", VDSH, run.stages, run.seed)
         lines[VDSH] = quality.run_admm(run, split)
     for baseline in baselines:
-        logging.info("%s", baseline.name)
+        logging.info("%s, seed %d", baseline.name, run.seed)
         lines[baseline.name] = quality.run_baseline(baseline, run, split)
         write(
-            "quality", {k: [p._asdict() for p in v] for k, v in lines.items()}
+            f"quality-seed{run.seed}",
+            {k: [p._asdict() for p in v] for k, v in lines.items()},
         )
-    plots.quality_over_time(lines, os.path.join(FLAGS.out, "quality.png"))
-    report_quality(lines)
+    return lines
 
 
-def report_quality(lines) -> None:
+def report_quality(mean, found) -> None:
     """Prints each method's end, and VDSH's time to get there."""
-    ours = lines.get(VDSH, [])
     print(
-        f"\n{'method':60} {'mAP':>6} {'P@r2':>6} {'R@r2':>6} {'s':>6}  "
-        "ratio  VDSH then"
+        f"\n{'method':60} {'mAP':>6} {'P@r2':>6} {'R@r2':>6} {'s':>6} "
+        f"{'first':>6} {'stay':>6} {'then':>6}"
     )
-    for name, points in lines.items():
+    for name, points in mean.items():
         end = points[-1]
-        reached = quality.time_to(ours, end.map)
-        ratio = "never" if reached is None else f"{reached / end.seconds:.3f}"
-        then = quality.at_time(ours, end.seconds)
-        print(
+        line = (
             f"{name:60} {end.map:6.4f} {end.precision_r2:6.4f} "
-            f"{end.recall_r2:6.4f} {end.seconds:6.1f}  "
-            f"{ratio if ours else '-'}  "
-            f"{'-' if then is None else f'{then.map:.4f}'}"
+            f"{end.recall_r2:6.4f} {end.seconds:6.1f}"
         )
+        if VDSH in mean:
+            pairs = [(lines[VDSH], lines[name][-1]) for lines in found]
+            line += f" {ratio(pairs, quality.time_to):>6}"
+            line += f" {ratio(pairs, quality.time_to_stay):>6}"
+            then = quality.at_time(mean[VDSH], end.seconds)
+            line += f" {'-' if then is None else f'{then.map:.4f}':>6}"
+        print(line)
     print(
-        "ratio: VDSH's time to that mAP over the method's own time; "
-        "VDSH then: its mAP after that time"
+        "first, stay: VDSH's time to that mAP, once and for good, over the "
+        "method's own time; then: VDSH's mAP after that time.\n"
+        f"Means over {len(found)} seed(s)."
     )
+
+
+def ratio(pairs, time_to) -> str:
+    """Mean of VDSH's time to a method's end over the method's time."""
+    times = [(time_to(ours, end.map), end.seconds) for ours, end in pairs]
+    if any(reached is None for reached, _ in times):
+        return "never"
+    return f"{statistics.mean(ours / theirs for ours, theirs in times):.3f}"
 
 
 def measure_cost() -> None:

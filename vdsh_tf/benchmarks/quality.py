@@ -215,6 +215,27 @@ def time_to(points: list[Point], quality: float) -> float | None:
     return next((p.seconds for p in points if p.map >= quality), None)
 
 
+def time_to_stay(points: list[Point], quality: float) -> float | None:
+    """Seconds from which on the mAP was never below `quality`, if it ended so.
+
+    An uneven line may reach a quality and lose it again.
+    """
+    seconds = None
+    for point in reversed(points):
+        if point.map < quality:
+            break
+        seconds = point.seconds
+    return seconds
+
+
+def mean_points(lines: list[list[Point]]) -> list[Point]:
+    """The mean of several runs of one setting, epoch by epoch."""
+    return [
+        Point(*np.mean(epoch, axis=0).tolist())
+        for epoch in zip(*lines, strict=True)
+    ]
+
+
 def at_time(points: list[Point], seconds: float) -> Point | None:
     """The last point that was reached by then, if any was."""
     return next((p for p in reversed(points) if p.seconds <= seconds), None)
