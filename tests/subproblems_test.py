@@ -16,25 +16,38 @@ def _rng():
 
 
 class TopCodeTest(case.TestCase):
-    def test_no_perturbation_is_better(self):
+    # Fewer labels than bits, as many, and more.
+    @parameterized.parameters(3, 5, 9)
+    def test_matches_normal_equations(self, classes):
         rng = _rng()
         f, u = rng.normal(size=(2, 7, 5))
-        y, w = rng.normal(size=(7, 3)), rng.normal(size=(5, 3))
+        y, w = rng.normal(size=(7, classes)), rng.normal(size=(5, classes))
+        move = subproblems.solve_top_code(f - u, y, tf.constant(w), 1.5)
+        for i in range(7):
+            want = reference.top_code(f[i], u[i], y[i], w, 1.5)
+            self.assert_close(f[i] - u[i] + move[i], want, rtol=0, atol=1e-12)
+
+    @parameterized.parameters(3, 9)
+    def test_no_perturbation_is_better(self, classes):
+        rng = _rng()
+        center = rng.normal(size=(7, 5))
+        y, w = rng.normal(size=(7, classes)), rng.normal(size=(5, classes))
 
         def cost(z):
             fit = 0.5 * np.sum((z @ w - y) ** 2)
-            return fit + 1.5 / 2 * np.sum((z - f + u) ** 2)
+            return fit + 1.5 / 2 * np.sum((z - center) ** 2)
 
-        z = subproblems.solve_top_code(f, u, y, tf.constant(w), 1.5).numpy()
+        move = subproblems.solve_top_code(center, y, tf.constant(w), 1.5)
+        z = center + move.numpy()
         for _ in range(50):
             nudge = 1e-3 * rng.normal(size=z.shape)
             self.assertLess(cost(z), cost(z + nudge))
 
-    def test_stays_at_f_when_labels_are_met(self):
+    def test_stays_when_labels_are_met(self):
         rng = _rng()
         f, w = rng.normal(size=(4, 5)), rng.normal(size=(5, 3))
-        z = subproblems.solve_top_code(f, 0 * f, f @ w, tf.constant(w), 2.0)
-        self.assert_close(z, f, atol=1e-12)
+        move = subproblems.solve_top_code(f, f @ w, tf.constant(w), 2.0)
+        self.assert_close(move, 0 * f, atol=1e-12)
 
 
 class HiddenCodeTest(case.TestCase):

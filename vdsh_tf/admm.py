@@ -188,10 +188,10 @@ def _move_codes(weights, state, y, beta, solver, responses, margin):
     answers, lag = list(responses), [None] * (top + 1)
 
     # Lines 5-6. The classification error enters at the top...
-    z[top] = subproblems.solve_top_code(
-        f[top], u[top], y, weights.classifier, beta
-    )
-    gap[top] = z[top] - f[top]
+    center = f[top] if fresh else f[top] - u[top]
+    move = subproblems.solve_top_code(center, y, weights.classifier, beta)
+    z[top] = center + move
+    gap[top] = move if fresh else z[top] - f[top]
     u[top] = gap[top] if fresh else u[top] + gap[top]
 
     # Lines 8-9. ...and is handed down, one layer at a time.

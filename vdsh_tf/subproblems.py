@@ -21,31 +21,44 @@ def row_sum(x):
     return tf.matmul(x, tf.ones([x.shape[1], 1], x.dtype))
 
 
-def solve_top_code(f, u, y, classifier, beta):
+def solve_top_code(center, y, classifier, beta):
     """Pulls the top code towards what classifies well (line 5).
 
     Minimises over z, for every sample,
 
-        1/2 |classifier^T z - y|^2 + beta/2 |z - f + u|^2,
+        1/2 |classifier^T z - y|^2 + beta/2 |z - center|^2,
 
-    a ridge problem that all samples share the K x K matrix of.
+    a ridge problem whose matrix all samples share. With
+    W (W^T W + beta)^-1 = (W W^T + beta)^-1 W  only the smaller of a C x C and
+    a K x K matrix is factored.
 
     Args:
-        f: [batch, K], output of the code layer.
-        u: [batch, K], its dual.
+        center: [batch, K], f - u of the code layer.
         y: [batch, C], label vectors.
         classifier: [K, C].
         beta: scalar > 0.
 
     Returns:
-        z: [batch, K].
+        move: [batch, K], z - center. The difference is never taken in
+            numbers.
     """
-    bits = classifier.shape[0]
+    bits, classes = classifier.shape
+    lag = y - tf.matmul(center, classifier)
+    if classes <= bits:
+        gram = tf.matmul(classifier, classifier, transpose_a=True)
+        lag = _ridge_solve(gram, beta, lag)
+        return tf.matmul(lag, classifier, transpose_b=True)
     gram = tf.matmul(classifier, classifier, transpose_b=True)
-    gram += beta * tf.eye(bits, dtype=f.dtype)
-    rhs = tf.matmul(y, classifier, transpose_b=True) + beta * (f - u)
+    return _ridge_solve(
+        gram, beta, tf.matmul(lag, classifier, transpose_b=True)
+    )
+
+
+def _ridge_solve(gram, ridge, rows):
+    """(gram + ridge I)^-1 on each row."""
+    gram += ridge * tf.eye(gram.shape[0], dtype=gram.dtype)
     chol = tf.linalg.cholesky(gram)
-    return tf.transpose(tf.linalg.cholesky_solve(chol, tf.transpose(rhs)))
+    return tf.transpose(tf.linalg.cholesky_solve(chol, tf.transpose(rows)))
 
 
 def wanted_bits(y, classifier):
