@@ -12,6 +12,7 @@ from vdsh_tf import codes
 from vdsh_tf import presets
 from vdsh_tf.baselines import backprop
 from vdsh_tf.benchmarks import quality
+from vdsh_tf.benchmarks import rivals
 from vdsh_tf.benchmarks import steps
 from vdsh_tf.callbacks import Stage
 
@@ -29,7 +30,8 @@ class BackpropTest(case.TestCase):
         model = backprop.build(12, 3, 5, 16, 8, start, seed=4)
         encoder = HashEncoder(5, 16, 8, initializer=start, seed=4)
         want = codes.pack(codes.binarize(encoder(x)))
-        self.assert_equal(backprop.encode(model, x), want)
+        network = backprop.code_network(model)
+        self.assert_equal(backprop.encode(network, x), want)
 
     def test_inserted_identities_change_no_bit(self):
         x = _rows()
@@ -48,9 +50,9 @@ class BackpropTest(case.TestCase):
 
 class BaselineTest(case.TestCase):
     def test_reads_a_setting(self):
-        got = quality.parse_baseline("he_normal 4:2:1e-3,48:10:3e-4 dropout=.1")
+        got = rivals.parse("he_normal 4:2:1e-3,48:10:3e-4 dropout=.1")
         stages = (Stage(4, 2, 1e-3), Stage(48, 10, 3e-4))
-        want = quality.Baseline("he_normal", stages, (("dropout", 0.1),))
+        want = rivals.Baseline("he_normal", stages, (("dropout", 0.1),))
         self.assertEqual(got, want)
         self.assertEqual(
             got.name, "Adam he_normal 4:2:0.001,48:10:0.0003 dropout=0.1"
@@ -68,11 +70,27 @@ class BaselineTest(case.TestCase):
     )
     def test_refuses_other_text(self, text, why):
         with self.assertRaisesRegex(ValueError, f"START STAGES.*{text}.*{why}"):
-            quality.parse_baseline(text)
+            rivals.parse(text)
+
+    @parameterized.parameters(5, 48, 100)
+    def test_best_settings_for_any_depth(self, layers):
+        found = rivals.at_depth(layers, [])
+        self.assertEqual({b.layers for b in found}, {layers})
+        starts = {(b.start, len(b.stages)) for b in found}
+        want = {("looks_linear", 1), ("looks_linear", 2), ("he_normal", 1)}
+        self.assertEqual(starts, want)
+
+    def test_given_settings_run_at_their_own_depth(self):
+        texts = ["he_normal 8:2:1e-3", "he_normal 4:2:1e-3,16:2:1e-3"]
+        (got,) = rivals.at_depth(16, texts)
+        self.assertEqual(got, rivals.parse(texts[1]))
+        rivals.check_depths(texts, [8, 16])
+        with self.assertRaisesRegex(ValueError, "8, 48 layers.*16 layers"):
+            rivals.check_depths(texts, [8, 48])
 
     def test_shares_the_settings_of_vdsh_that_it_does_not_name(self):
         run = presets.get("mnist")
-        got = quality.parse_baseline("he_normal 48:10:3e-4 weight_decay=0")
+        got = rivals.parse("he_normal 48:10:3e-4 weight_decay=0")
         want = dataclasses.replace(
             run,
             stages=(Stage(48, 10, 3e-4),),

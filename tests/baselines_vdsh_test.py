@@ -136,7 +136,8 @@ class MethodTest(case.TestCase):
     def test_backprop_codes_are_the_networks(self):
         fitted = self.fitted["backprop"]
         rows = np.asarray(datasets.unit_rows(self.query.x))
-        want = backprop.encode(fitted.network, rows)
+        network = backprop.code_network(fitted.network)
+        want = backprop.encode(network, rows)
         self.assert_equal(fitted.encode(self.query.x), want)
 
 

@@ -151,30 +151,45 @@ class BadFlagsTest(case.TestCase):
         _, error = run_tool("benchmark", "--preset=cifar10_cnn")
         self.assertRegex(error, "^error: .*needs `path`")
 
+    @parameterized.parameters(
+        (("--depths=8,x",), "integers.*8,x"),
+        (("--depths=0",), "`layers` must.*layers=0"),
+        (("--baseline=he_normal 9:1:1e-3",), "as deep as VDSH.*9 layers"),
+    )
+    def test_benchmark(self, flags, pattern):
+        _, error = run_tool("benchmark", "--preset=digits", *flags)
+        self.assertRegex(error, "^error: .*" + pattern)
+        self.assertEqual(os.listdir(), [])
+
 
 class BenchmarkTest(ToolCase):
-    def test_quality_over_two_seeds(self):
+    def test_quality_over_two_seeds_and_depths(self):
         process = self.tool(
             "benchmark", "--preset=digits", *SMALL, "--repeats=2",
-            "--baseline=looks_linear 2:1:1e-3,3:1:1e-3", "--out=out",
+            "--depths=3,4", "--baseline=looks_linear 2:1:1e-3,3:1:1e-3",
+            "--out=out",
         )  # fmt: skip
         self.assertEqual(process.returncode, 0, process.stderr)
         self.assertIn("Means over 2 seed(s).", process.stdout)
-        ends = []
-        for seed in (0, 1):
-            path = os.path.join(self.cwd, "out", f"quality-seed{seed}.json")
-            with open(path) as f:
-                lines = json.load(f)
-            self.assertLen(lines, 2)
-            for points in lines.values():
-                self.assertEqual([p["layers"] for p in points], [2, 3])
-            ends.append(lines["VDSH (ADMM)"][-1]["map"])
-        self.assertNotEqual(*ends)
-        self.assertRegex(
-            process.stdout, rf"VDSH \(ADMM\) +{sum(ends) / 2:.4f} "
-        )
+        for layers, methods in ((3, 2), (4, 1)):
+            ends = []
+            for seed in (0, 1):
+                lines = self._read(f"quality-{layers}layers-seed{seed}.json")
+                self.assertLen(lines, methods)
+                for points in lines.values():
+                    self.assertEqual([p["layers"] for p in points], [2, layers])
+                ends.append(lines["VDSH (ADMM)"][-1]["map"])
+            self.assertNotEqual(*ends)
+            self.assertRegex(
+                process.stdout,
+                rf"{layers} layers .*\nVDSH \(ADMM\) +{sum(ends) / 2:.4f} ",
+            )
         picture = os.path.join(self.cwd, "out", "quality.png")
         self.assertGreater(os.path.getsize(picture), 0)
+
+    def _read(self, name):
+        with open(os.path.join(self.cwd, "out", name)) as f:
+            return json.load(f)
 
 
 class UnknownFlagTest(ToolCase):

@@ -1,6 +1,7 @@
 """Measures ADMM against back-propagation, and what a training step costs.
 
     python tools/benchmark.py --what=quality --data_dir=/path/to/tfds
+    python tools/benchmark.py --depths=8,16,32,48 --data_dir=/path/to/tfds
     python tools/benchmark.py --what=cost
     python tools/benchmark.py --what=share
 
@@ -32,21 +33,20 @@ from vdsh_tf import files
 from vdsh_tf import plots
 from vdsh_tf import training
 from vdsh_tf.benchmarks import quality
+from vdsh_tf.benchmarks import rivals
 from vdsh_tf.benchmarks import steps
 
 run_flags.define("mnist")
 flags.DEFINE_enum("what", "quality", ["quality", "cost", "share"], "Which.")
 flags.DEFINE_string("out", "runs/benchmark", "Folder for JSON and pictures.")
+flags.DEFINE_list("depths", [], "Depths to compare at; default --layers.")
 flags.DEFINE_multi_string(
     "baseline",
-    [
-        "looks_linear 48:10:3e-4 noise=0 dropout=0 weight_decay=0",
-        "he_normal 48:10:3e-4 noise=0 dropout=0 weight_decay=0",
-        "looks_linear 4:24:1e-3,48:3:1.5e-4",
-    ],
+    [],
     "A setting of back-propagation; give the flag once for each. It reads "
-    f"{quality.BASELINE_HELP} Settings that are not named are VDSH's, and so "
-    "is the depth of the last stage.",
+    f"{rivals.HELP} It runs where its last stage is as deep as VDSH; "
+    "settings that are not named are VDSH's. Default: the best ones found for "
+    "the preset mnist at each depth.",
 )
 flags.DEFINE_bool("admm", True, "Train VDSH, too.")
 flags.DEFINE_integer(
@@ -65,48 +65,70 @@ def write(name: str, data) -> None:
 
 
 def compare_quality() -> None:
-    """Trains every method in turn, seed by seed, and compares them."""
+    """Trains every method in turn, depth by depth and seed by seed."""
     first = run_flags.settings()
-    baselines = [
-        quality.parse_baseline(text).with_layers(first.layers)
-        for text in FLAGS.baseline
-    ]
-    found = []
-    for seed in range(first.seed, first.seed + FLAGS.repeats):
-        run = dataclasses.replace(first, seed=seed)
-        found.append(quality_lines(run, baselines))
-    names = found[0]
-    mean = {
-        n: quality.mean_points([lines[n] for lines in found]) for n in names
+    runs = [first.with_layers(n) for n in depths(first)]
+    baselines = {
+        r.layers: rivals.at_depth(r.layers, FLAGS.baseline) for r in runs
     }
-    plots.quality_over_time(mean, os.path.join(FLAGS.out, "quality.png"))
-    report_quality(mean, found)
+    rivals.check_depths(FLAGS.baseline, list(baselines))
+    means = {}
+    for run in runs:
+        found = [
+            quality_lines(
+                dataclasses.replace(run, seed=seed), baselines[run.layers]
+            )
+            for seed in range(run.seed, run.seed + FLAGS.repeats)
+        ]
+        mean = {
+            name: quality.mean_points([lines[name] for lines in found])
+            for name in found[0]
+        }
+        means[f"{run.layers} layers"] = mean
+        plots.quality_over_time(means, os.path.join(FLAGS.out, "quality.png"))
+        report_quality(run.layers, mean, found)
+
+
+def depths(run) -> list[int]:
+    """The depths asked for, or the run's own."""
+    try:
+        found = [int(text) for text in FLAGS.depths] or [run.layers]
+    except ValueError as error:
+        raise ValueError(
+            "`depths` must be integers with commas between them, such as "
+            f"8,16,48. Received: {','.join(FLAGS.depths)}."
+        ) from error
+    return found
 
 
 def quality_lines(run, baselines) -> dict:
-    """Quality over time of every method for one seed."""
+    """Quality over time of every method for one depth and seed."""
     split = training.load_data(run)
     if run.validation_per_class:
         split = split.rehearsal()
     lines = {}
-    if FLAGS.admm:
-        logging.info("%s, %s, seed %d", VDSH, run.stages, run.seed)
-        lines[VDSH] = quality.run_admm(run, split)
-    for baseline in baselines:
-        logging.info("%s, seed %d", baseline.name, run.seed)
-        lines[baseline.name] = quality.run_baseline(baseline, run, split)
+
+    def keep(name, points):
+        lines[name] = points
         write(
-            f"quality-seed{run.seed}",
+            f"quality-{run.layers}layers-seed{run.seed}",
             {k: [p._asdict() for p in v] for k, v in lines.items()},
         )
+
+    if FLAGS.admm:
+        logging.info("%s, %s, seed %d", VDSH, run.stages, run.seed)
+        keep(VDSH, quality.run_admm(run, split))
+    for baseline in baselines:
+        logging.info("%s, seed %d", baseline.name, run.seed)
+        keep(baseline.name, quality.run_baseline(baseline, run, split))
     return lines
 
 
-def report_quality(mean, found) -> None:
+def report_quality(layers, mean, found) -> None:
     """Prints each method's end, and VDSH's time to get there."""
     print(
-        f"\n{'method':60} {'mAP':>6} {'P@r2':>6} {'R@r2':>6} {'s':>6} "
-        f"{'first':>6} {'stay':>6} {'then':>6}"
+        f"\n{f'{layers} layers':60} {'mAP':>6} {'P@r2':>6} {'R@r2':>6} "
+        f"{'s':>6} {'first':>6} {'stay':>6} {'then':>6}"
     )
     for name, points in mean.items():
         end = points[-1]

@@ -69,8 +69,15 @@ def insert_identities(model: keras.Sequential, layers: int) -> keras.Sequential:
     return deeper
 
 
-def encode(model: keras.Sequential, x, batch_size: int = 1024) -> np.ndarray:
-    """Packed codes of unit-length rows."""
-    top = keras.Model(model.inputs, model.layers[-2].output)
-    embedding = top.predict(x, batch_size=batch_size, verbose=0)
+def code_network(model: keras.Sequential) -> keras.Model:
+    """The network without its classifier, for `encode`."""
+    return keras.Model(model.inputs, model.layers[-2].output)
+
+
+def encode(network: keras.Model, x, batch_size: int = 1024) -> np.ndarray:
+    """Packed codes of unit-length rows, from a `code_network`.
+
+    Keep the network for further rows: Keras traces each one anew.
+    """
+    embedding = network.predict(x, batch_size=batch_size, verbose=0)
     return codes.pack(codes.binarize(embedding))

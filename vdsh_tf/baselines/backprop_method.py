@@ -70,9 +70,7 @@ class BackpropVDSH(method.Method):
             verbose=0,
         )
         self.objective = history.history["loss"]
-        self._embedding = keras.Model(
-            self.network.inputs, self.network.layers[-2].output
-        )
+        self._embedding = backprop.code_network(self.network)
         return self
 
     def project(self, x):

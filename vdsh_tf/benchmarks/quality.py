@@ -4,7 +4,6 @@ Every method trains the same network on the same batches; after each epoch the
 clock stops while its codes are measured on the queries.
 """
 
-import dataclasses
 import time
 from typing import NamedTuple
 
@@ -15,21 +14,12 @@ from vdsh_tf import datasets
 from vdsh_tf import inputs
 from vdsh_tf import metrics
 from vdsh_tf import optimizers
-from vdsh_tf import presets
 from vdsh_tf import training
 from vdsh_tf.baselines import backprop
-from vdsh_tf.callbacks import Stage
-from vdsh_tf.encoder import INITIALIZERS
+from vdsh_tf.benchmarks.rivals import Baseline
 from vdsh_tf.presets import Run
 
 KEYS = ("map", "precision_r2", "recall_r2")
-CHANGEABLE = ("noise", "dropout", "weight_decay", "warmup")
-BASELINE_HELP = (
-    f'"START STAGES [SETTING=VALUE ...]" with a start of '
-    f"{', '.join(INITIALIZERS)}, stages as of VDSH, and settings of "
-    f"{', '.join(CHANGEABLE)}, such as "
-    '"looks_linear 48:10:3e-4 dropout=0.1".'
-)
 
 
 class Point(NamedTuple):
@@ -48,72 +38,11 @@ class Point(NamedTuple):
     recall_r2: float
 
 
-@dataclasses.dataclass(frozen=True)
-class Baseline:
-    """One setting of back-propagation by Adam with cosine decay.
-
-    Attributes:
-        start: "looks_linear" or "he_normal".
-        stages: as for ADMM; a single stage is training at full depth.
-        changes: settings that are not VDSH's own, as (name, value); what is
-            not named (weight decay, perturbed inputs, ...) it shares.
-    """
-
-    start: str
-    stages: tuple[Stage, ...]
-    changes: tuple[tuple[str, float], ...] = ()
-
-    @property
-    def name(self) -> str:
-        stages = ",".join(
-            f"{s.layers}:{s.epochs}:{s.learning_rate:g}" for s in self.stages
-        )
-        changes = "".join(f" {k}={v:g}" for k, v in self.changes)
-        return f"Adam {self.start} {stages}{changes}"
-
-    def with_layers(self, layers: int) -> "Baseline":
-        """The same stages for a network of another depth."""
-        run = Run(stages=self.stages).with_layers(layers)
-        return dataclasses.replace(self, stages=run.stages)
-
-    def settings(self, run: Run) -> Run:
-        """VDSH's settings with this baseline's changes."""
-        return dataclasses.replace(
-            run,
-            stages=self.stages,
-            initializer=self.start,
-            **dict(self.changes),
-        )
-
-
-def parse_baseline(text: str) -> Baseline:
-    """Reads "START STAGES [SETTING=VALUE ...]", see `BASELINE_HELP`."""
-    try:
-        start, stages, *changes = text.split()
-        if start not in INITIALIZERS:
-            raise ValueError(f"{start!r} is no start.")
-        pairs = [change.split("=") for change in changes]
-        unknown = sorted({name for name, _ in pairs} - set(CHANGEABLE))
-        if unknown:
-            raise ValueError(f"{', '.join(unknown)} cannot be changed.")
-        made = Baseline(
-            start,
-            presets.parse_stages(stages),
-            tuple((name, float(value)) for name, value in pairs),
-        )
-        made.settings(Run())
-    except ValueError as error:
-        raise ValueError(
-            f"A baseline must read {BASELINE_HELP} Received: {text!r}. {error}"
-        ) from error
-    return made
-
-
 class Recorder(keras.callbacks.Callback):
     """Measures the codes after each epoch, with the clock stopped.
 
     Args:
-        encode: function of the model and rows that returns packed codes.
+        encode: function of rows that returns their packed codes.
         split: datasets.Split.
         bits: code length.
     """
@@ -134,9 +63,9 @@ class Recorder(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
         self.seconds += time.perf_counter() - self._start
         result = metrics.evaluate(
-            self.encode(self.model, self.query.x),
+            self.encode(self.query.x),
             self.query.y,
-            self.encode(self.model, self.database.x),
+            self.encode(self.database.x),
             self.database.y,
             self.bits,
         )
@@ -158,7 +87,7 @@ def run_admm(run: Run, split) -> list[Point]:
     """Trains VDSH as the run says; its quality after each epoch."""
     keras.utils.set_random_seed(run.seed)
     model = training.build_model(run, split.num_classes)
-    recorder = Recorder(lambda m, x: m.encode(x), split, run.bits)
+    recorder = Recorder(model.encode, split, run.bits)
     training.fit_online(model, run, split, 0, [recorder, _Depth(recorder)], 0)
     return recorder.points
 
@@ -170,10 +99,7 @@ def run_baseline(baseline: Baseline, run: Run, split) -> list[Point]:
     dim = split.train.x.shape[1]
     mean = split.train_mean() if run.center else np.float32(0)
 
-    def encode(model, x):
-        return backprop.encode(model, np.asarray(datasets.unit_rows(x - mean)))
-
-    recorder = Recorder(encode, split, run.bits)
+    recorder = Recorder(None, split, run.bits)
     model, done = None, 0
     for stage in baseline.stages:
         if model is None:
@@ -184,6 +110,7 @@ def run_baseline(baseline: Baseline, run: Run, split) -> list[Point]:
         else:
             model = backprop.insert_identities(model, stage.layers)
         recorder.layers = stage.layers
+        recorder.encode = _encoder(backprop.code_network(model), mean)
         dataset, steps = split.train_batches(
             run.batch_size, run.seed, done, run.noise, run.dropout, run.center
         )
@@ -239,6 +166,14 @@ def mean_points(lines: list[list[Point]]) -> list[Point]:
 def at_time(points: list[Point], seconds: float) -> Point | None:
     """The last point that was reached by then, if any was."""
     return next((p for p in reversed(points) if p.seconds <= seconds), None)
+
+
+def _encoder(network, mean):
+    def encode(x):
+        rows = np.asarray(datasets.unit_rows(x - mean))
+        return backprop.encode(network, rows)
+
+    return encode
 
 
 def _adam(stage, steps, warmup, weight_decay):

@@ -6,6 +6,7 @@ import keras
 
 from vdsh_tf import presets
 from vdsh_tf.benchmarks import quality
+from vdsh_tf.benchmarks.rivals import Baseline
 from vdsh_tf.callbacks import Stage
 from vdsh_tf.reproduction import networks
 from vdsh_tf.reproduction import style
@@ -49,14 +50,14 @@ def net_run(net: str, budget: str) -> presets.Run:
     return run
 
 
-def baseline(name: str, net: str, budget: str) -> quality.Baseline:
+def baseline(name: str, net: str, budget: str) -> Baseline:
     """A setting of back-propagation by Adam."""
     run = net_run(net, budget)
     if name == "backprop_grown":
-        return quality.Baseline("looks_linear", run.stages)
+        return Baseline("looks_linear", run.stages)
     start = "he_normal" if name == "backprop_he" else "looks_linear"
     epochs = STAGES[net, budget][1]
-    return quality.Baseline(start, (Stage(run.layers, epochs, RATES[net]),))
+    return Baseline(start, (Stage(run.layers, epochs, RATES[net]),))
 
 
 def line_task(net: str, name: str, budget: str) -> Task:
