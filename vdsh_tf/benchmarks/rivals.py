@@ -18,6 +18,16 @@ PLAIN = "noise=0 dropout=0 weight_decay=0"
 # By depth, the settings that did best on validation rows of MNIST at 64 bits
 # and width 256 (BUILD.md, "What was tried").
 BEST = {
+    8: (
+        f"looks_linear 8:10:2e-3 {PLAIN}",
+        f"he_normal 8:10:2e-3 {PLAIN}",
+        "looks_linear 4:24:1e-3,8:3:3e-4",
+    ),
+    16: (
+        f"looks_linear 16:10:1e-3 {PLAIN}",
+        f"he_normal 16:10:1e-3 {PLAIN}",
+        "looks_linear 4:24:1e-3,16:3:3e-4",
+    ),
     48: (
         f"looks_linear 48:10:3e-4 {PLAIN}",
         f"he_normal 48:10:3e-4 {PLAIN}",
