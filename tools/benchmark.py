@@ -1,7 +1,7 @@
 """Measures ADMM against back-propagation, and what a training step costs.
 
     python tools/benchmark.py --what=quality --data_dir=/path/to/tfds
-    python tools/benchmark.py --depths=8,16,32,48 --data_dir=/path/to/tfds
+    python tools/benchmark.py --depths=8,16,48 --data_dir=/path/to/tfds
     python tools/benchmark.py --what=cost
     python tools/benchmark.py --what=share
 
