@@ -92,13 +92,12 @@ def compare_quality() -> None:
 def depths(run) -> list[int]:
     """The depths asked for, or the run's own."""
     try:
-        found = [int(text) for text in FLAGS.depths] or [run.layers]
+        return [int(text) for text in FLAGS.depths] or [run.layers]
     except ValueError as error:
         raise ValueError(
             "`depths` must be integers with commas between them, such as "
             f"8,16,48. Received: {','.join(FLAGS.depths)}."
         ) from error
-    return found
 
 
 def quality_lines(run, baselines) -> dict:

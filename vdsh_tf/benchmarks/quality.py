@@ -99,7 +99,12 @@ def run_baseline(baseline: Baseline, run: Run, split) -> list[Point]:
     dim = split.train.x.shape[1]
     mean = split.train_mean() if run.center else np.float32(0)
 
-    recorder = Recorder(None, split, run.bits)
+    def encode(x):
+        # `network` is the current stage's.
+        rows = np.asarray(datasets.unit_rows(x - mean))
+        return backprop.encode(network, rows)
+
+    recorder = Recorder(encode, split, run.bits)
     model, done = None, 0
     for stage in baseline.stages:
         if model is None:
@@ -110,7 +115,7 @@ def run_baseline(baseline: Baseline, run: Run, split) -> list[Point]:
         else:
             model = backprop.insert_identities(model, stage.layers)
         recorder.layers = stage.layers
-        recorder.encode = _encoder(backprop.code_network(model), mean)
+        network = backprop.code_network(model)
         dataset, steps = split.train_batches(
             run.batch_size, run.seed, done, run.noise, run.dropout, run.center
         )
@@ -166,14 +171,6 @@ def mean_points(lines: list[list[Point]]) -> list[Point]:
 def at_time(points: list[Point], seconds: float) -> Point | None:
     """The last point that was reached by then, if any was."""
     return next((p for p in reversed(points) if p.seconds <= seconds), None)
-
-
-def _encoder(network, mean):
-    def encode(x):
-        rows = np.asarray(datasets.unit_rows(x - mean))
-        return backprop.encode(network, rows)
-
-    return encode
 
 
 def _adam(stage, steps, warmup, weight_decay):
