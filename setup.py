@@ -11,9 +11,17 @@ import setuptools
 HERE = pathlib.Path(__file__).parent
 VERSION = next(
     line.split('"')[1]
-    for line in (HERE / "vdsh_tf" / "version.py").read_text().splitlines()
+    for line in (HERE / "vdsh_tf" / "__init__.py").read_text().splitlines()
     if line.startswith("__version__")
 )
+# The folders `export` and `tools` lie beside the package, and are installed
+# inside it: a wheel brings one top-level module.
+FOLDERS = {"vdsh_tf.export": "export", "vdsh_tf.tools": "tools"}
+PACKAGES = [
+    *setuptools.find_packages(include=["vdsh_tf*"]),
+    *FOLDERS,
+    "vdsh_tf.tools.benchmarks",
+]
 TENSORFLOW = ">=2.18,<2.22"
 ONNX = ["onnx>=1.17", "onnxruntime>=1.20", "tf2onnx>=1.16.1"]
 SEARCH = ["faiss-cpu>=1.8"]
@@ -29,7 +37,10 @@ setuptools.setup(
     long_description=(HERE / "README.md").read_text(),
     long_description_content_type="text/markdown",
     license="Apache-2.0",
-    packages=setuptools.find_packages(include=["vdsh_tf*", "export*"]),
+    packages=PACKAGES,
+    package_dir=FOLDERS,
+    package_data={"vdsh_tf": ["py.typed"]},
+    entry_points={"console_scripts": ["vdsh=vdsh_tf.tools.vdsh:main"]},
     python_requires=">=3.11",
     install_requires=[
         "absl-py>=2.0",

@@ -4,16 +4,15 @@ import os
 from typing import NamedTuple
 
 import numpy as np
-
-from export import graph
-from export import litert
-from export import metadata
-from export import onnx_file
-from export import parity
-from export import quantize
-from export import runtimes
-from export import saved_model
-from export import staging
+from vdsh_tf.export import graph
+from vdsh_tf.export import litert
+from vdsh_tf.export import metadata
+from vdsh_tf.export import onnx_file
+from vdsh_tf.export import parity
+from vdsh_tf.export import quantize
+from vdsh_tf.export import runtimes
+from vdsh_tf.export import saved_model
+from vdsh_tf.export import staging
 
 FORMATS = ("onnx", "saved_model", "litert")
 DEFAULT_FORMATS = ("onnx", "saved_model")

@@ -3,8 +3,8 @@
 import keras
 import numpy as np
 import tensorflow as tf
+from vdsh_tf.export.metadata import Metadata
 
-from export.metadata import Metadata
 from vdsh_tf import encoder as encoder_lib
 
 OUTPUTS = ("codes", "bits", "embedding")

@@ -2,10 +2,9 @@
 
 import numpy as np
 import tensorflow as tf
-
-from export import extras
-from export.graph import OUTPUTS
-from export.graph import Served
+from vdsh_tf.export import extras
+from vdsh_tf.export.graph import OUTPUTS
+from vdsh_tf.export.graph import Served
 
 METADATA_NAME = "vdsh"
 

@@ -3,8 +3,8 @@
 import dataclasses
 import json
 
-from vdsh_tf import datasets
-from vdsh_tf import version
+from vdsh_tf import __version__
+from vdsh_tf.data import datasets
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Metadata:
     feature_kind: str
     image_shape: tuple[int, ...] | None
     training_data: str
-    package_version: str = version.__version__
+    package_version: str = __version__
     normalization: str = "unit_length"
     bit_order: str = "msb_first"
 

@@ -5,10 +5,9 @@ import logging
 
 import numpy as np
 import tensorflow as tf
-
-from export import extras
-from export.graph import OUTPUTS
-from export.graph import Served
+from vdsh_tf.export import extras
+from vdsh_tf.export.graph import OUTPUTS
+from vdsh_tf.export.graph import Served
 
 OPSET = 18
 # tf2onnx writes no more, and older ones lack what the graph needs.

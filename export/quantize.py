@@ -11,9 +11,8 @@ import os
 import tempfile
 
 import numpy as np
-
-from export import extras
-from export import onnx_file
+from vdsh_tf.export import extras
+from vdsh_tf.export import onnx_file
 
 CALIBRATION_ROWS = 1024
 _BATCH = 256

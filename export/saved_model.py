@@ -4,8 +4,7 @@ import os
 
 import numpy as np
 import tensorflow as tf
-
-from export.graph import Served
+from vdsh_tf.export.graph import Served
 
 METADATA_FILE = "vdsh.json"
 MODEL_NAME = "vdsh"

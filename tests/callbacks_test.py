@@ -10,13 +10,13 @@ import tensorflow as tf
 from absl.testing import absltest
 from absl.testing import parameterized
 
-from tests import case
+from tests.support import case
 from vdsh_tf import VDSH
 from vdsh_tf import GrowDepth
 from vdsh_tf import LayerConvergence
 from vdsh_tf import RetrievalEvaluation
 from vdsh_tf import Stage
-from vdsh_tf import datasets
+from vdsh_tf.data import datasets
 
 
 def _data(num=64):

@@ -7,15 +7,15 @@ import keras
 import numpy as np
 import tensorflow as tf
 from absl.testing import absltest
+from vdsh_tf.export import graph
+from vdsh_tf.export import metadata
+from vdsh_tf.export import parity
 
-from export import graph
-from export import metadata
-from export import parity
-from tests import case
+from tests.support import case
 from vdsh_tf import codes
-from vdsh_tf import datasets
-from vdsh_tf.hasher import Hasher
+from vdsh_tf.data import datasets
 from vdsh_tf.model import VDSH
+from vdsh_tf.search.hasher import Hasher
 
 
 def _data(num=96, dim=12):

@@ -6,7 +6,7 @@ import tensorflow as tf
 from absl.testing import absltest
 from absl.testing import parameterized
 
-from tests import case
+from tests.support import case
 from vdsh_tf import codes
 from vdsh_tf import encoder as encoder_lib
 from vdsh_tf.initializers import LooksLinear

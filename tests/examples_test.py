@@ -14,17 +14,17 @@ import numpy as np
 import pytest
 from absl.testing import absltest
 from absl.testing import parameterized
+from vdsh_tf.export import graph
+from vdsh_tf.export import metadata
+from vdsh_tf.export import onnx_file
+from vdsh_tf.export import parity
 
-from export import graph
-from export import metadata
-from export import onnx_file
-from export import parity
-from tests import export_fixtures
-from tests import javascript
+from tests.support import export_fixtures
+from tests.support import javascript
 from vdsh_tf import VDSH
 from vdsh_tf import codes as codes_lib
-from vdsh_tf import datasets
-from vdsh_tf import runs
+from vdsh_tf.data import datasets
+from vdsh_tf.training.trainer import runs
 
 EXAMPLES = export_fixtures.ROOT / "examples"
 

@@ -11,10 +11,10 @@ import tensorflow as tf
 from absl.testing import absltest
 from absl.testing import parameterized
 
-from tests import case
+from tests.support import case
 from vdsh_tf import VDSH
 from vdsh_tf import codes
-from vdsh_tf import schedules
+from vdsh_tf.solver import schedules
 
 DIM = 12
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import case
+from tests.support import case
 from vdsh_tf import optimizers
 
 

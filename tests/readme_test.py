@@ -8,7 +8,7 @@ import tempfile
 
 from absl.testing import absltest
 
-from tests import case
+from tests.support import case
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 

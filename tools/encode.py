@@ -20,11 +20,11 @@ from absl import app
 from absl import flags
 from absl import logging
 
-from vdsh_tf import code_files
-from vdsh_tf import runs
-from vdsh_tf import streams
-from vdsh_tf import training
-from vdsh_tf.hasher import Hasher
+from vdsh_tf.data import streams
+from vdsh_tf.search import code_files
+from vdsh_tf.search.hasher import Hasher
+from vdsh_tf.training.trainer import runs
+from vdsh_tf.training.trainer import trainer
 
 flags.DEFINE_string("run_dir", None, "Run to encode with; default the newest.")
 flags.DEFINE_string(
@@ -41,7 +41,7 @@ def encode(directory: runs.RunDirectory) -> str:
     """Writes the codes and returns their path."""
     model = runs.load_model(directory.file("model.keras"))
     load = functools.partial(
-        training.load_data, directory.run, FLAGS.data_dir, FLAGS.path
+        trainer.load_data, directory.run, FLAGS.data_dir, FLAGS.path
     )
     rows = streams.named_rows(FLAGS.input, directory.run.data, load)
     name = "codes.npy"

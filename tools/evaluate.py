@@ -16,9 +16,9 @@ import sys
 from absl import app
 from absl import flags
 
-from vdsh_tf import plots
-from vdsh_tf import runs
-from vdsh_tf import training
+from vdsh_tf.evaluation import plots
+from vdsh_tf.training.trainer import runs
+from vdsh_tf.training.trainer import trainer
 
 flags.DEFINE_string("run_dir", None, "Run to measure; default the newest.")
 flags.DEFINE_string("data_dir", None, "Data folder, if it has moved.")
@@ -33,10 +33,10 @@ def main(argv):
     try:
         directory = runs.select(FLAGS.run_dir)
         model = runs.load_model(directory.file("model.keras"))
-        split = training.load_data(
+        split = trainer.load_data(
             directory.run, data_dir=FLAGS.data_dir, path=FLAGS.path
         )
-        result, curves = training.evaluate_with_curves(model, split)
+        result, curves = trainer.evaluate_with_curves(model, split)
         directory.write_json("curves.json", curves)
         plots.retrieval_curves(curves, directory.file("curves.png"))
     except (ValueError, OSError, RuntimeError) as error:

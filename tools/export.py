@@ -20,11 +20,11 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from absl import app
 from absl import flags
 from absl import logging
+from vdsh_tf.export import exporter
+from vdsh_tf.export import parity
 
-from export import exporter
-from export import parity
-from vdsh_tf import runs
-from vdsh_tf import training
+from vdsh_tf.training.trainer import runs
+from vdsh_tf.training.trainer import trainer
 
 flags.DEFINE_bool("onnx", False, "Write ONNX.")
 flags.DEFINE_bool("saved_model", False, "Write a SavedModel.")
@@ -58,7 +58,7 @@ def training_rows(directory: runs.RunDirectory):
     if not FLAGS.check and FLAGS.quantize is None:
         return None
     try:
-        split = training.load_data(
+        split = trainer.load_data(
             directory.run, data_dir=FLAGS.data_dir, path=FLAGS.path
         )
     except (ValueError, OSError, RuntimeError) as error:

@@ -17,11 +17,11 @@ from absl import app
 from absl import flags
 from absl import logging
 
-from vdsh_tf import code_files
-from vdsh_tf import engines
-from vdsh_tf import index_checks
-from vdsh_tf import retrieval
-from vdsh_tf import runs
+from vdsh_tf.search import checks
+from vdsh_tf.search import code_files
+from vdsh_tf.search import engines
+from vdsh_tf.search import hamming
+from vdsh_tf.training.trainer import runs
 
 flags.DEFINE_string("run_dir", None, "Run of the codes; default the newest.")
 flags.DEFINE_string("codes", None, "File of codes; default RUN_DIR/codes.npy.")
@@ -30,7 +30,7 @@ flags.DEFINE_string(
     "index", None,
     "faiss:path or milvus:uri#collection; default faiss:RUN_DIR/index.npz.",
 )  # fmt: skip
-flags.DEFINE_enum("kind", "flat", retrieval.KINDS, "How to search.")
+flags.DEFINE_enum("kind", "flat", hamming.KINDS, "How to search.")
 flags.DEFINE_bool("append", False, "Add to an index that exists.")
 flags.DEFINE_bool("overwrite", False, "Replace an index that exists.")
 FLAGS = flags.FLAGS
@@ -49,7 +49,7 @@ def read_ids(path, count):
             f"--ids must name a .npy file of integers. Received: {path}. "
             f"Cause: {error}"
         ) from error
-    return index_checks.check_ids(ids, count)
+    return checks.check_ids(ids, count)
 
 
 def build(directory: runs.RunDirectory) -> str:

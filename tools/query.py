@@ -18,14 +18,14 @@ from absl import app
 from absl import flags
 from absl import logging
 
-from vdsh_tf import answers
-from vdsh_tf import code_files
-from vdsh_tf import engines
-from vdsh_tf import runs
 from vdsh_tf import serving
-from vdsh_tf import streams
-from vdsh_tf import training
-from vdsh_tf.hasher import Hasher
+from vdsh_tf.data import streams
+from vdsh_tf.search import answers
+from vdsh_tf.search import code_files
+from vdsh_tf.search import engines
+from vdsh_tf.search.hasher import Hasher
+from vdsh_tf.training.trainer import runs
+from vdsh_tf.training.trainer import trainer
 
 flags.DEFINE_string("run_dir", None, "Run to encode with; default the newest.")
 flags.DEFINE_string(
@@ -68,7 +68,7 @@ def search(directory: runs.RunDirectory) -> None:
     """Answers all queries."""
     run = directory.run
     load = functools.cache(
-        functools.partial(training.load_data, run, FLAGS.data_dir, FLAGS.path)
+        functools.partial(trainer.load_data, run, FLAGS.data_dir, FLAGS.path)
     )
     hash_rows, fingerprint = hash_function(directory)
     uri = FLAGS.index or f"faiss:{directory.file('index.npz')}"

@@ -27,12 +27,12 @@ from absl import app
 from absl import flags
 from absl import logging
 
-from vdsh_tf.reproduction import figures
-from vdsh_tf.reproduction import points
-from vdsh_tf.reproduction import report
-from vdsh_tf.reproduction import runner
-from vdsh_tf.reproduction import sources
-from vdsh_tf.reproduction.tasks import Context
+from vdsh_tf.research.reproduction import figures
+from vdsh_tf.research.reproduction import points
+from vdsh_tf.research.reproduction import report
+from vdsh_tf.research.reproduction import runner
+from vdsh_tf.research.reproduction import sources
+from vdsh_tf.research.reproduction.tasks import Context
 
 flags.DEFINE_list(
     "figure", [], "Figures to compute: " + ", ".join(figures.FIGURES)

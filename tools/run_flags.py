@@ -4,7 +4,7 @@ import dataclasses
 
 from absl import flags
 
-from vdsh_tf import presets
+from vdsh_tf.training.trainer import presets
 
 FLAGS = flags.FLAGS
 

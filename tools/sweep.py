@@ -22,11 +22,11 @@ from absl import flags
 from absl import logging
 
 from vdsh_tf import files
-from vdsh_tf import metrics
-from vdsh_tf import presets
-from vdsh_tf import runs
-from vdsh_tf import training
-from vdsh_tf.baselines import registry
+from vdsh_tf.evaluation import metrics
+from vdsh_tf.research.baselines import registry
+from vdsh_tf.training.trainer import presets
+from vdsh_tf.training.trainer import runs
+from vdsh_tf.training.trainer import trainer
 
 flags.DEFINE_string("preset", "mnist", "One of: " + ", ".join(presets.PRESETS))
 flags.DEFINE_list("bits", ["16", "32", "64", "128"], "Code lengths.")
@@ -51,7 +51,7 @@ def train(run: presets.Run, split, name: str) -> dict:
     else:
         directory = runs.RunDirectory.create(path, run)
     if not directory.finished:
-        training.train(directory, split, verbose=0)
+        trainer.train(directory, split, verbose=0)
     return directory.read_json("metrics.json")
 
 
@@ -87,7 +87,7 @@ def sweep() -> dict:
         )  # fmt: skip
         if FLAGS.data:
             base = dataclasses.replace(base, data=FLAGS.data)
-        split = training.load_data(base)
+        split = trainer.load_data(base)
         for bits in map(int, FLAGS.bits):
             run = dataclasses.replace(base, bits=bits)
             name = f"{stem}-{bits}bits-seed{seed}"

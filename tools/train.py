@@ -30,8 +30,8 @@ from absl import app
 from absl import flags
 from absl import logging
 
-from vdsh_tf import runs
-from vdsh_tf import training
+from vdsh_tf.training.trainer import runs
+from vdsh_tf.training.trainer import trainer
 
 run_flags.define("digits")
 flags.DEFINE_string("run_dir", None, "New folder; default runs/PRESET-NNN.")
@@ -75,19 +75,19 @@ def main(argv):
     try:
         if FLAGS.resume:
             directory = open_directory()
-            split = training.load_data(directory.run)
+            split = trainer.load_data(directory.run)
         else:
             run = run_flags.settings()
-            split = training.load_data(run)
+            split = trainer.load_data(run)
             # Bad settings must show before there is a directory.
-            training.build_model(run, split.num_classes)
+            trainer.build_model(run, split.num_classes)
             path = FLAGS.run_dir or runs.new_path(runs.ROOT, FLAGS.preset)
             directory = runs.RunDirectory.create(path, run)
         logging.info(
             "%s: %d to train on, %d queries; run directory %s",
             split.name, len(split.train), len(split.query), directory.path,
         )  # fmt: skip
-        result = training.train(directory, split, verbose)
+        result = trainer.train(directory, split, verbose)
     except (ValueError, OSError, RuntimeError, MemoryError) as error:
         sys.exit(f"error: {error}")
     report(directory, result)

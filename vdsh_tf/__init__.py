@@ -1,15 +1,38 @@
-"""Very Deep Supervised Hashing: hash codes from deep nets, trained by ADMM."""
+"""Very Deep Supervised Hashing: hash codes from deep nets, trained by ADMM.
 
-from vdsh_tf.callbacks import GrowDepth
-from vdsh_tf.callbacks import LayerConvergence
-from vdsh_tf.callbacks import RetrievalEvaluation
-from vdsh_tf.callbacks import Stage
-from vdsh_tf.encoder import HashEncoder
-from vdsh_tf.engines import open_index
-from vdsh_tf.hasher import Hasher
-from vdsh_tf.model import VDSH
-from vdsh_tf.retrieval import HammingIndex
-from vdsh_tf.version import __version__
+Names are imported when they are first used: an index, the metrics or the
+serving client work where TensorFlow is not installed.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vdsh_tf.callbacks import GrowDepth
+    from vdsh_tf.callbacks import LayerConvergence
+    from vdsh_tf.callbacks import RetrievalEvaluation
+    from vdsh_tf.config import Solver
+    from vdsh_tf.config import Stage
+    from vdsh_tf.encoder import HashEncoder
+    from vdsh_tf.model import VDSH
+    from vdsh_tf.search.engines import open_index
+    from vdsh_tf.search.hamming import HammingIndex
+    from vdsh_tf.search.hasher import Hasher
+
+__version__ = "0.2.0"
+
+_HOMES = {
+    "VDSH": "vdsh_tf.model",
+    "GrowDepth": "vdsh_tf.callbacks",
+    "HammingIndex": "vdsh_tf.search.hamming",
+    "HashEncoder": "vdsh_tf.encoder",
+    "Hasher": "vdsh_tf.search.hasher",
+    "LayerConvergence": "vdsh_tf.callbacks",
+    "RetrievalEvaluation": "vdsh_tf.callbacks",
+    "Solver": "vdsh_tf.config",
+    "Stage": "vdsh_tf.config",
+    "open_index": "vdsh_tf.search.engines",
+}
 
 __all__ = [
     "VDSH",
@@ -19,7 +42,20 @@ __all__ = [
     "Hasher",
     "LayerConvergence",
     "RetrievalEvaluation",
+    "Solver",
     "Stage",
     "__version__",
     "open_index",
 ]
+
+
+def __getattr__(name: str):
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

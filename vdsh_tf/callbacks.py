@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from vdsh_tf import config
-from vdsh_tf import metrics
+from vdsh_tf.evaluation import metrics
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,13 +8,13 @@ import tensorflow as tf
 
 from vdsh_tf import codes
 from vdsh_tf import config
-from vdsh_tf import inputs
-from vdsh_tf import objective
 from vdsh_tf import optimizers
-from vdsh_tf import schedules
-from vdsh_tf import subproblems
+from vdsh_tf.data import inputs
 from vdsh_tf.encoder import HashEncoder
 from vdsh_tf.layer_metrics import LayerMean
+from vdsh_tf.solver import objective
+from vdsh_tf.solver import schedules
+from vdsh_tf.solver import subproblems
 
 
 @keras.saving.register_keras_serializable("vdsh_tf")

@@ -1,0 +1,113 @@
+"""Sources of rows give the same rows as reading all at once."""
+
+import os
+import tempfile
+
+import matplotlib.image
+import numpy as np
+from absl.testing import absltest
+from absl.testing import parameterized
+
+from vdsh_tf.data import streams
+
+
+class StreamsTest(parameterized.TestCase):
+    def setUp(self):
+        super().setUp()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.x = np.random.default_rng(0).normal(size=(25, 4, 3))
+
+    def file(self, name):
+        return os.path.join(self.folder, name)
+
+    def check(self, rows, want):
+        want = want.reshape(len(want), -1)
+        self.assertEqual(rows.shape, want.shape)
+        for size in (1, 7, 25, 100):
+            got = np.concatenate(list(rows.batches(size)))
+            np.testing.assert_array_equal(got, want)
+        order = [24, 0, 7, 7]
+        np.testing.assert_array_equal(rows.take(order), want[order])
+
+    @parameterized.parameters(np.uint8, np.float16, np.float32, np.float64)
+    def test_npy(self, dtype):
+        x = (100 * self.x).astype(dtype)
+        np.save(self.file("x.npy"), x)
+        self.check(streams.open_rows(self.file("x.npy")), x)
+
+    @parameterized.product(
+        save=(np.savez, np.savez_compressed), key=("features", "x", "images")
+    )
+    def test_npz(self, save, key):
+        save(self.file("x.npz"), labels=np.arange(25), **{key: self.x})
+        self.check(streams.open_rows(self.file("x.npz")), self.x)
+
+    def test_array(self):
+        x = self.x.reshape(25, -1)
+        self.check(streams.ArrayRows(x), x)
+
+    def test_images(self):
+        pixels = np.random.default_rng(0).integers(0, 256, (5, 6, 4))
+        for i, image in enumerate(pixels.astype(np.uint8)):
+            rgb = np.repeat(image[..., None], 3, axis=2)
+            matplotlib.image.imsave(self.file(f"{i}.png"), rgb)
+        with open(self.file("readme.txt"), "w") as f:
+            f.write("not an image")
+        rows = streams.open_rows(self.folder, (6, 4, 1))
+        got = np.concatenate(list(rows.batches(2)))
+        np.testing.assert_allclose(got, pixels.reshape(5, -1), atol=1)
+        self.assertEqual(rows.names[3], "3.png")
+        np.testing.assert_array_equal(rows.take([3, 1]), got[[3, 1]])
+        half = streams.open_rows(self.folder, (3, 2, 3)).take([0])
+        self.assertEqual(half.shape, (1, 18))
+        # A smaller picture keeps its mean.
+        self.assertAlmostEqual(half.mean(), got[0].mean(), delta=12)
+
+    def test_bad_images(self):
+        with self.assertRaisesRegex(ValueError, "must hold image files"):
+            streams.open_rows(self.folder, (6, 4, 1))
+        with open(self.file("a.png"), "w") as f:
+            f.write("not an image")
+        with self.assertRaisesRegex(ValueError, "a.png must be an image"):
+            streams.open_rows(self.folder, (6, 4, 1)).take([0])
+        with self.assertRaisesRegex(ValueError, "features first"):
+            streams.open_rows(self.folder, None)
+
+    def test_truncated(self):
+        path = self.file("x.npy")
+        np.save(path, self.x)
+        os.truncate(path, os.path.getsize(path) - 8)
+        with self.assertRaisesRegex(ValueError, "truncated"):
+            list(streams.open_rows(path).batches(10))
+
+    @parameterized.named_parameters(
+        ("empty", lambda f, x: f.write(b"")),
+        ("text", lambda f, x: f.write(b"1 2 3")),
+        ("names", lambda f, x: np.savez(f, z=x)),
+        ("rank", lambda f, x: np.save(f, x.ravel())),
+        ("strings", lambda f, x: np.save(f, x.astype(str))),
+        ("order", lambda f, x: np.save(f, x.T)),
+        ("pickle", lambda f, x: np.save(f, x.astype(object))),
+    )
+    def test_bad_file(self, write):
+        path = self.file("x.npy")
+        with open(path, "wb") as f:
+            write(f, self.x)
+        with self.assertRaisesRegex(ValueError, "must be a .npy file"):
+            streams.open_rows(path)
+
+    def test_missing(self):
+        with self.assertRaisesRegex(FileNotFoundError, "does not exist"):
+            streams.open_rows(self.file("nothing.npy"))
+
+    @parameterized.parameters(-1, 25)
+    def test_ids_of_other_data(self, row):
+        np.save(self.file("x.npy"), self.x)
+        with self.assertRaisesRegex(ValueError, "from 0 to 24"):
+            streams.open_rows(self.file("x.npy")).take([0, row])
+
+
+if __name__ == "__main__":
+    absltest.main()

@@ -1,0 +1,188 @@
+"""Index files: whole or refused, whatever happens to them."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from unittest import mock
+
+import numpy as np
+import pytest
+from absl.testing import absltest
+from absl.testing import parameterized
+
+from tests.support import plain_hamming
+from vdsh_tf.encoder import HashEncoder
+from vdsh_tf.search import index_files
+from vdsh_tf.search.hamming import HammingIndex
+
+faiss = pytest.importorskip(
+    "faiss", reason="search needs `pip install faiss-cpu`"
+)
+# Small searches only lose by threads.
+faiss.omp_set_num_threads(1)
+
+
+class FileTest(parameterized.TestCase):
+    def setUp(self):
+        super().setUp()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = os.path.join(folder.name, "a.index")
+        self.codes = plain_hamming.random_codes(np.random.default_rng(0), 500, 61, 7)
+
+    @parameterized.parameters("flat", "hash", "ivf", "hnsw")
+    def test_round_trip(self, kind):
+        index = HammingIndex(61, kind, encoder="f" * 32)
+        index.add(self.codes, np.arange(500) - 250)
+        index.save(self.path)
+        loaded = HammingIndex.load(self.path, encoder="f" * 32)
+        self.assertEqual(
+            (loaded.bits, loaded.kind, loaded.fingerprint, len(loaded)),
+            (61, kind, "f" * 32, 500),
+        )
+        for got, want in zip(
+            loaded.search(self.codes, 7), index.search(self.codes, 7),
+            strict=True,
+        ):  # fmt: skip
+            np.testing.assert_array_equal(got, want)
+        loaded.remove([0])
+        loaded.add(self.codes[250:251], [0])
+        order = np.argsort(loaded.ids)
+        np.testing.assert_array_equal(loaded.ids[order], np.arange(500) - 250)
+        found = loaded.radius_search(self.codes[:9], 2)
+        plain_hamming.check_ball(
+            found, 2, self.codes[:9], self.codes, np.arange(500) - 250
+        )  # fmt: skip
+
+    @parameterized.parameters("flat", "hash", "ivf", "hnsw")
+    def test_empty_round_trip(self, kind):
+        HammingIndex(61, kind).save(self.path)
+        loaded = HammingIndex.load(self.path)
+        self.assertEmpty(loaded)
+        loaded.add(self.codes)
+        self.assertLen(loaded, 500)
+
+    def test_another_encoder(self):
+        first, second = (HashEncoder(2, 8, 61, seed=s) for s in (1, 2))
+        for encoder in (first, second):
+            encoder.build((None, 4))
+        index = HammingIndex(61, encoder=first)
+        index.add(self.codes)
+        index.save(self.path)
+        self.assertLen(HammingIndex.load(self.path, first), 500)
+        with self.assertRaisesRegex(ValueError, r"tools/index.py.*overwrite"):
+            HammingIndex.load(self.path, second)
+
+    def test_unnamed_encoder_is_not_trusted(self):
+        index = HammingIndex(61)
+        index.save(self.path)
+        with self.assertRaisesRegex(ValueError, "an unnamed encoder"):
+            HammingIndex.load(self.path, "f" * 32)
+
+    @parameterized.parameters("flat", "ivf")
+    def test_truncated_anywhere(self, kind):
+        index = HammingIndex(61, kind)
+        index.add(self.codes)
+        index.save(self.path)
+        with open(self.path, "rb") as f:
+            whole = f.read()
+        for size in {0, 1, 100, len(whole) // 2, len(whole) - 1}:
+            with open(self.path, "wb") as f:
+                f.write(whole[:size])
+            with self.assertRaisesRegex(ValueError, "whole index file"):
+                HammingIndex.load(self.path)
+
+    def test_flipped_byte(self):
+        index = HammingIndex(61)
+        index.add(self.codes)
+        index.save(self.path)
+        with zipfile.ZipFile(self.path) as archive:
+            start = archive.getinfo("codes.npy").header_offset
+        with open(self.path, "r+b") as f:
+            f.seek(start + 1000)
+            byte = f.read(1)[0]
+            f.seek(start + 1000)
+            f.write(bytes([byte ^ 4]))
+        with self.assertRaisesRegex(ValueError, "damaged"):
+            HammingIndex.load(self.path)
+
+    @parameterized.named_parameters(
+        ("version", {"version": 2}),
+        ("format", {"format": "other"}),
+        ("kind", {"kind": "tree"}),
+        ("bits", {"bits": 128}),
+        ("count", {"count": 3}),
+        ("structure", {"kind": "hash"}),
+    )
+    def test_header_does_not_suit(self, change):
+        header = {
+            "format": "vdsh_tf index", "version": 1, "bits": 61,
+            "kind": "flat", "count": 500, "fingerprint": None,
+        }  # fmt: skip
+        arrays = {"codes": self.codes, "ids": np.arange(500)}
+        for extra in ({}, change):
+            text = np.array(json.dumps({**header, **extra}))
+            with open(self.path, "wb") as f:
+                np.savez(f, header=text, **arrays)
+            if not extra:
+                self.assertLen(HammingIndex.load(self.path), 500)
+        with self.assertRaisesRegex(ValueError, "whole index file"):
+            HammingIndex.load(self.path)
+
+    def test_other_files(self):
+        np.save(self.path + ".npy", self.codes)
+        with self.assertRaisesRegex(ValueError, "another kind"):
+            HammingIndex.load(self.path + ".npy")
+        with self.assertRaisesRegex(FileNotFoundError, "there is none"):
+            HammingIndex.load(self.path)
+
+    def test_save_needs_a_folder(self):
+        with self.assertRaisesRegex(FileNotFoundError, "folder"):
+            HammingIndex(8).save(os.path.join(self.path, "x", "y"))
+        with self.assertRaisesRegex(ValueError, "where to save"):
+            HammingIndex(8).save()
+
+    def test_failed_save_leaves_the_old_file(self):
+        index = HammingIndex(61)
+        index.add(self.codes[:3])
+        index.save(self.path)
+        index.add(self.codes[3:])
+
+        def half(f, **kwargs):
+            f.write(b"half of it")
+            raise OSError("No space left on device")
+
+        with (
+            mock.patch.object(index_files.np, "savez", half),
+            self.assertRaisesRegex(OSError, "No space"),
+        ):
+            index.save(self.path)
+        self.assertLen(HammingIndex.load(self.path), 3)
+        self.assertLen(os.listdir(os.path.dirname(self.path)), 1)
+
+    def test_killed_save_leaves_a_whole_file(self):
+        script = (
+            "import os, signal, sys, time, numpy as np\n"
+            "from vdsh_tf.search.hamming import HammingIndex\n"
+            "index = HammingIndex(64)\n"
+            "index.add(np.zeros((200_000, 8), np.uint8))\n"
+            "index.save(sys.argv[1])\n"
+            "for delay in range(2, 100, 4):\n"
+            "    child = os.fork()\n"
+            "    while child == 0: index.save(sys.argv[1])\n"
+            "    time.sleep(delay / 1000)\n"
+            "    os.kill(child, signal.SIGKILL)\n"
+            "    os.waitpid(child, 0)\n"
+            "    assert len(HammingIndex.load(sys.argv[1])) == 200_000\n"
+        )
+        subprocess.run([sys.executable, "-c", script, self.path], check=True)
+        left = os.listdir(os.path.dirname(self.path))
+        # At least one was killed while it wrote, or nothing was tested.
+        self.assertGreater(len(left), 1, left)
+
+
+if __name__ == "__main__":
+    absltest.main()

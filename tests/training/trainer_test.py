@@ -1,0 +1,231 @@
+"""Runs on disk: results, resuming, and damage that must not spread."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import keras
+from absl.testing import absltest
+from absl.testing import parameterized
+
+from tests.support import case
+from vdsh_tf import files
+from vdsh_tf.training.trainer import presets
+from vdsh_tf.training.trainer import runs
+from vdsh_tf.training.trainer import trainer
+
+
+def _run(**kwargs):
+    settings = {
+        "stages": presets.parse_stages("2:2:1e-2,4:2:5e-3"),
+        "width": 16, "bits": 8, "noise": 0.1, "weight_decay": 0.1,
+    }  # fmt: skip
+    return presets.Run(**{**settings, **kwargs})
+
+
+class TrainTest(case.TestCase):
+    def setUp(self):
+        super().setUp()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = folder.name
+        self.split = trainer.load_data(_run())
+
+    def _train(self, name, run):
+        path = os.path.join(self.root, name)
+        directory = runs.RunDirectory.create(path, run)
+        return directory, trainer.train(directory, self.split, verbose=0)
+
+    def _weights(self, directory):
+        model = runs.load_model(directory.file("model.keras"))
+        return [v.numpy() for v in model.weights]
+
+    def test_run_directory_holds_what_it_says(self):
+        directory, result = self._train("a", _run())
+        self.assertTrue(directory.finished)
+        self.assertContainsSubset(
+            ["map", "precision_r2", "recall_r2", "empty_r2", "train_seconds",
+             "bits", "layers", "width"],
+            result,
+        )  # fmt: skip
+        with open(directory.file("metrics.json")) as f:
+            self.assertEqual(json.load(f), result)
+        self.assertEqual(directory.run, _run())
+        rows = directory.read_history()
+        self.assertLen(rows, 4)
+        self.assertEqual([r["layers"] for r in rows], ["2", "2", "4", "4"])
+        self.assertGreater(float(rows[-1]["dual_3"]), 0)
+        with open(directory.file("convergence.png"), "rb") as f:
+            self.assertEqual(f.read(4), b"\x89PNG")
+        self.assertNotEmpty(os.listdir(directory.file("tensorboard")))
+        self.assertSameElements(
+            os.listdir(directory.path),
+            ["config.json", "model.keras", "history.csv", "metrics.json",
+             "convergence.png", "tensorboard"],
+        )  # fmt: skip
+        model = runs.load_model(directory.file("model.keras"))
+        again = trainer.evaluate(model, self.split)
+        self.assertEqual(again, {key: result[key] for key in again})
+
+    @parameterized.parameters(
+        ("online", 1), ("online", 2), ("full", 2), ("online", 0)
+    )
+    def test_interrupted_run_resumes_to_the_same_weights(self, schedule, epoch):
+        stages = "2:2:1e-2,4:2:5e-3" if schedule == "online" else "3:4:1"
+        run = _run(schedule=schedule, stages=presets.parse_stages(stages))
+        whole, want = self._train("whole", run)
+        path = os.path.join(self.root, "broken")
+        broken = runs.RunDirectory.create(path, run)
+        original = trainer.EpochRecord
+
+        class Record(original):
+            def on_epoch_begin(self, number, logs=None):
+                if number == epoch:
+                    raise KeyboardInterrupt
+
+        trainer.EpochRecord = Record
+        try:
+            with self.assertRaises(KeyboardInterrupt):
+                trainer.train(broken, self.split, verbose=0)
+        finally:
+            trainer.EpochRecord = original
+        self.assertFalse(broken.finished)
+        got = trainer.train(broken, self.split, verbose=0)
+        for a, b in zip(
+            self._weights(whole), self._weights(broken), strict=True
+        ):
+            self.assertEqual(a.tobytes(), b.tobytes())
+        self.assertEqual(got["map"], want["map"])
+        self.assertLen(broken.read_history(), 4)
+
+    def test_validation_is_logged_and_queries_are_not_used(self):
+        run = _run(validation_per_class=10)
+        split = trainer.load_data(run)
+        directory = runs.RunDirectory.create(os.path.join(self.root, "v"), run)
+        trainer.train(directory, split, verbose=0)
+        self.assertIn("val_map", directory.read_history()[-1])
+        self.assertLen(split.validation, 100)
+
+    def test_existing_run_directory_is_never_touched(self):
+        path = os.path.join(self.root, "old")
+        os.makedirs(path)
+        with open(os.path.join(path, "model.keras"), "w") as f:
+            f.write("precious")
+        with self.assertRaisesRegex(FileExistsError, "old.*--resume"):
+            runs.RunDirectory.create(path, _run())
+        self.assertEqual(os.listdir(path), ["model.keras"])
+
+    def test_damaged_model(self):
+        directory, _ = self._train("a", _run())
+        path = directory.file("model.keras")
+        with open(path, "r+b") as f:
+            f.truncate(os.path.getsize(path) // 2)
+        with self.assertRaisesRegex(ValueError, "model.keras must be a whole"):
+            runs.load_model(path)
+
+    def test_missing_model(self):
+        with self.assertRaisesRegex(FileNotFoundError, "Train first"):
+            runs.load_model(os.path.join(self.root, "model.keras"))
+
+    def test_foreign_model(self):
+        path = os.path.join(self.root, "other.keras")
+        keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]).save(path)
+        with self.assertRaisesRegex(ValueError, "VDSH model.*Sequential"):
+            runs.load_model(path)
+
+    def test_damaged_config(self):
+        directory = runs.RunDirectory.create(
+            os.path.join(self.root, "a"), _run()
+        )
+        with open(directory.file("config.json"), "w") as f:
+            f.write("{")
+        with self.assertRaisesRegex(ValueError, "config.json must be JSON"):
+            _ = directory.run
+
+
+class RunsTest(case.TestCase):
+    def test_newest_and_next_names(self):
+        with tempfile.TemporaryDirectory() as root:
+            with self.assertRaisesRegex(FileNotFoundError, "finished run"):
+                runs.newest(root)
+            self.assertEqual(runs.new_path(root, "a"), f"{root}/a-001")
+            for number, name in enumerate(("a-001", "b-001", "a-002")):
+                made = runs.RunDirectory.create(f"{root}/{name}", _run())
+                os.utime(made.file("config.json"), (number, number))
+                if name != "a-002":
+                    made.write_json("metrics.json", {})
+            self.assertEqual(runs.new_path(root, "a"), f"{root}/a-003")
+            self.assertEqual(runs.newest(root).path, f"{root}/b-001")
+            self.assertEqual(
+                runs.newest(root, finished=False).path, f"{root}/a-002"
+            )
+
+    def test_settings_round_trip(self):
+        run = _run(gamma=2.0, schedule="full")
+        again = presets.Run.from_json(json.loads(json.dumps(run.to_json())))
+        self.assertEqual(run, again)
+        with self.assertRaisesRegex(ValueError, "settings named speed"):
+            presets.Run.from_json({**run.to_json(), "speed": 1})
+
+    def test_depth_and_epochs_adapt_the_stages(self):
+        run = _run(stages=presets.parse_stages("4:3:1e-3,16:3:1e-3,48:2:1e-4"))
+        got = run.with_layers(8).with_epochs(9).stages
+        self.assertEqual([s.layers for s in got], [4, 8, 8])
+        self.assertEqual([s.epochs for s in got], [3, 3, 9])
+
+    @parameterized.parameters("", "4:4", "4:4:fast", "4:0:1e-3", "4:4:1e-3,")
+    def test_bad_stages(self, text):
+        with self.assertRaisesRegex(ValueError, "layers:epochs:learning_rate"):
+            presets.parse_stages(text)
+
+    def test_every_setting_is_documented(self):
+        meaning = presets.settings_help()
+        for name in presets.Run().to_json():
+            self.assertGreater(len(meaning[name]), 10, name)
+        self.assertEqual(meaning["beta"], "penalty of z_m = f_m.")
+
+    def test_unknown_preset(self):
+        with self.assertRaisesRegex(ValueError, "digits, .*'imagenet'"):
+            presets.get("imagenet")
+
+    def test_every_preset_makes_a_model(self):
+        for name, run in presets.PRESETS.items():
+            with self.subTest(name):
+                model = trainer.build_model(run, num_classes=10)
+                self.assertEqual(model.encoder.num_layers, run.layers)
+
+
+class FilesTest(case.TestCase):
+    def test_error_leaves_the_old_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "a.txt")
+            files.write_text(path, "old")
+            with (
+                self.assertRaises(ZeroDivisionError),
+                files.replacing(path) as partial,
+            ):
+                files.write_text(partial, "half")
+                raise ZeroDivisionError
+            with open(path) as f:
+                self.assertEqual(f.read(), "old")
+            self.assertEqual(os.listdir(folder), ["a.txt"])
+
+
+class ImportTest(case.TestCase):
+    def test_import_is_light(self):
+        heavy = "tensorflow_datasets onnx tf2onnx faiss onnxruntime"
+        code = (
+            "import sys, vdsh_tf, vdsh_tf.datasets, vdsh_tf.training;"
+            f"print([m for m in '{heavy}'.split() if m in sys.modules])"
+        )
+        out = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True,
+            check=True,
+        )  # fmt: skip
+        self.assertEqual(out.stdout.strip(), "[]")
+
+
+if __name__ == "__main__":
+    absltest.main()

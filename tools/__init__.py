@@ -1,0 +1,1 @@
+"""Command-line programs: flags to settings, one library call, files."""

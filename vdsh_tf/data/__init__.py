@@ -1,0 +1,1 @@
+"""Labelled vectors: sources, splits, batches, and checks where they enter."""

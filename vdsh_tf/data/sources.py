@@ -1,0 +1,191 @@
+"""Where the vectors and labels of `datasets.load` come from."""
+
+import os
+import socket
+import urllib.parse
+import warnings
+import zipfile
+
+import numpy as np
+
+from vdsh_tf import files
+from vdsh_tf.data import gist
+from vdsh_tf.data import nus_wide
+
+TFDS_NAMES = ("mnist", "fashion_mnist", "cifar10")
+# Name of the GIST features of a data set, and its images.
+GIST_OF = {"mnist_gist": "mnist", "cifar10_gist": "cifar10"}
+NAMES = ("digits", *TFDS_NAMES, *GIST_OF, "nus_wide", "npz")
+_FEATURE_KEYS = ("features", "x")
+_LABEL_KEYS = ("labels", "label", "y")
+
+
+def read(name: str, data_dir: str | None, path: str | None):
+    """Features [n, d] and labels [n] or [n, C] of a whole data set.
+
+    Args:
+        name: one of NAMES.
+        data_dir: see `datasets.load`.
+        path: see `datasets.load`.
+    """
+    if name == "digits":
+        return _read_digits()
+    if name == "npz":
+        return _read_npz(path)
+    if name == "nus_wide":
+        return nus_wide.read(data_dir)[:2]
+    if name in GIST_OF:
+        return _read_gist(name, data_dir)
+    images, labels = _read_tfds(name, data_dir)
+    return images.reshape(len(images), -1), labels
+
+
+def _read_digits():
+    from sklearn import datasets as sklearn_datasets
+
+    bunch = sklearn_datasets.load_digits()
+    return bunch.data.astype(np.float32), bunch.target
+
+
+def _read_tfds(name, data_dir):
+    import tensorflow_datasets as tfds
+
+    data_dir = data_dir or os.environ.get("TFDS_DATA_DIR")
+    if data_dir is not None and not os.path.isdir(data_dir):
+        raise FileNotFoundError(
+            f"The data directory must exist. Received: {data_dir!r}. Give a "
+            f"folder that tensorflow-datasets prepared with {name}, or none "
+            "to download it."
+        )
+    try:
+        builder = tfds.builder(name, data_dir=data_dir)
+        if not builder.is_prepared():
+            _check_network(builder.url_infos)
+        builder.download_and_prepare()
+    except Exception as error:
+        raise RuntimeError(
+            f"{name} is not prepared in {data_dir or 'the default folder'} "
+            "and could not be downloaded. Cures: (1) connect to the network "
+            "and run again; (2) prepare it elsewhere with "
+            f"tensorflow-datasets and give the folder, by --data_dir or "
+            f"TFDS_DATA_DIR. Cause: {type(error).__name__}: {error}"
+        ) from error
+    data = builder.as_dataset(split="train+test", batch_size=-1)
+    return data["image"].numpy(), data["label"].numpy()
+
+
+def _check_network(urls):
+    """Fails at once where a download would retry for minutes."""
+    for host in {urllib.parse.urlsplit(url).hostname for url in urls}:
+        socket.getaddrinfo(host, None)
+
+
+def _read_npz(path):
+    if not path:
+        raise ValueError(
+            "`npz` needs `path`, the file with features and labels."
+        )
+    if not os.path.isfile(path):
+        raise FileNotFoundError(
+            f"The features file must exist. Received: {path!r}."
+        )
+    try:
+        with np.load(path, allow_pickle=False) as data:
+            arrays = dict(data)
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(
+            f"{path} must be a .npz file of plain arrays, as `np.savez` "
+            f"writes it. Cause: {error}"
+        ) from error
+    x, y = _find_arrays(arrays, path)
+    if x.dtype == np.float16:
+        x = x.astype(np.float32)
+    return _without_empty_rows(x, y, path)
+
+
+def _without_empty_rows(x, y, path):
+    """Leaves out rows of zeros, as bags without any word are."""
+    if x.ndim != 2 or len(x) != len(y) or x.dtype.kind not in "fiub":
+        return x, y
+    some = x.any(axis=1)
+    if some.all():
+        return x, y
+    warnings.warn(
+        f"{np.sum(~some)} rows of {path} are all zero: they have no direction "
+        "and no code, and are left out.",
+        stacklevel=4,
+    )
+    return x[some], y[some]
+
+
+def _find_arrays(data, path):
+    if "x_train" in data and "y_train" in data:
+        parts = [s for s in ("train", "test") if f"x_{s}" in data]
+        return (
+            np.concatenate([data[f"x_{s}"] for s in parts]),
+            np.concatenate([data[f"y_{s}"] for s in parts]),
+        )
+    x = next((data[k] for k in _FEATURE_KEYS if k in data), None)
+    found = [data[k] for k in _LABEL_KEYS if k in data]
+    # Some files keep the names of their labels under one of these keys.
+    fitting = [v for v in found if x is not None and len(v) == len(x)]
+    y = next(iter(fitting or found), None)
+    if x is None or y is None:
+        raise ValueError(
+            f"{path} must hold `features` and `labels`. Received: "
+            f"{', '.join(sorted(data)) or 'no arrays'}."
+        )
+    return x, y
+
+
+def gist_cache_path(name: str) -> str:
+    """File that keeps the GIST features of a data set."""
+    folder = os.environ.get("VDSH_CACHE_DIR") or os.path.join(
+        os.path.expanduser("~"), ".cache", "vdsh_tf"
+    )
+    return os.path.join(folder, f"{name}_v{gist.GIST_VERSION}.npz")
+
+
+def _read_gist(name, data_dir):
+    path = gist_cache_path(name)
+    if os.path.exists(path):
+        try:
+            return _read_kept(path)
+        except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+            warnings.warn(
+                f"{path} is damaged and is computed anew. Cause: {error}",
+                stacklevel=4,
+            )
+    x, y = _compute_gist(name, data_dir)
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with files.replacing(path) as partial:
+            np.savez(partial, features=x, labels=y)
+    except OSError as error:
+        warnings.warn(
+            f"The features of {name} could not be kept in {path}, and the "
+            "next run computes them again. Set VDSH_CACHE_DIR to a folder "
+            f"that can be written. Cause: {error}",
+            stacklevel=4,
+        )
+    return x, y
+
+
+def _read_kept(path):
+    x, y = _read_npz(path)
+    if x.ndim != 2 or x.shape[1] != gist.GIST_WIDTH or len(x) != len(y):
+        raise ValueError(
+            f"it must hold rows of {gist.GIST_WIDTH} features with their "
+            f"labels, and holds {x.shape} and {y.shape}."
+        )
+    return x, y
+
+
+def _compute_gist(name, data_dir):
+    import tqdm
+
+    images, labels = _read_tfds(GIST_OF[name], data_dir)
+    with tqdm.tqdm(
+        total=len(images), desc=name, unit=" images", mininterval=1
+    ) as bar:
+        return gist.gist(images, progress=bar.update), labels

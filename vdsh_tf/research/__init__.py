@@ -1,0 +1,1 @@
+"""Comparisons: other methods, benchmarks, the paper's experiments."""

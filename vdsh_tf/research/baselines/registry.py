@@ -1,0 +1,38 @@
+"""All methods by name; a method's module is imported when it is made."""
+
+import importlib
+
+from vdsh_tf.research.baselines import method
+
+SHALLOW = {
+    "lsh": "vdsh_tf.baselines.lsh.LSH",
+    "itq": "vdsh_tf.baselines.itq.ITQ",
+    "cca_itq": "vdsh_tf.baselines.cca_itq.CCAITQ",
+    "sdh": "vdsh_tf.baselines.sdh.SDH",
+    "ksh": "vdsh_tf.baselines.ksh.KSH",
+    "bre": "vdsh_tf.baselines.bre.BRE",
+    "mlh": "vdsh_tf.baselines.mlh.MLH",
+    "fasthash": "vdsh_tf.baselines.fasthash.FastHash",
+}
+DEEP = {
+    "dsrh": "vdsh_tf.baselines.dsrh.DSRH",
+    "dsch": "vdsh_tf.baselines.dsch.DSCH",
+    "drsch": "vdsh_tf.baselines.drsch.DRSCH",
+}
+METHODS = SHALLOW | DEEP
+
+
+def load(name: str) -> type[method.Method]:
+    """The class of a method, for its title, reference and subset."""
+    if name not in METHODS:
+        raise ValueError(
+            f"`name` must be one of {', '.join(METHODS)}. "
+            f"Received: name={name!r}."
+        )
+    module, _, attribute = METHODS[name].rpartition(".")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def make(name: str, bits: int, seed: int = 0, **settings) -> method.Method:
+    """A method to fit, with the settings of its paper unless given."""
+    return load(name)(bits=bits, seed=seed, **settings)

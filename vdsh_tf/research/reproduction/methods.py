@@ -1,0 +1,145 @@
+"""Trains a method on a data set and measures its codes."""
+
+import inspect
+import time
+
+from vdsh_tf.evaluation import metrics
+from vdsh_tf.research.baselines import registry
+from vdsh_tf.research.reproduction import networks
+from vdsh_tf.research.reproduction import sources
+from vdsh_tf.research.reproduction.tasks import Outcome
+from vdsh_tf.research.reproduction.tasks import Task
+
+CLOSED = ("lsh", "itq", "cca_itq", "sdh")
+SUBSET = ("ksh", "bre", "mlh", "fasthash")
+DEEP = ("dsrh", "dsch", "drsch")
+SHALLOW = (*SUBSET, *CLOSED)
+ALL = ("vdsh", *SHALLOW[::-1], *DEEP)
+# Settings of a budget that are not the methods' own.
+OPTIONS = {
+    **{(name, "smoke"): {"steps": 5} for name in (*DEEP, "mlh")},
+    **{(name, "small"): {"steps": 700} for name in DEEP},
+    ("fasthash", "smoke"): {"trees": 5},
+}
+# Rows to train on and search in; None is all.
+ROWS = {"smoke": 2000, "small": None, "full": None}
+SUBSET_NOTE = (
+    "KSH, BRE, MLH and FastHash train on 5,000 rows drawn evenly over the "
+    "classes (the paper: 5,000 random rows for KSH and BRE, and on NUS-WIDE "
+    "for all four); all others on the whole training part."
+)
+# About how many seconds a point takes with the budget `small`.
+_COSTS = {"vdsh": 55, "sdh": 10, "cca_itq": 3, "itq": 3, "lsh": 2, "ksh": 6,
+          "bre": 30, "mlh": 24, "fasthash": 80, "dsrh": 25, "dsch": 25,
+          "drsch": 25}  # fmt: skip
+
+
+def task(
+    figure: str,
+    data: str,
+    name: str,
+    bits: int,
+    budget: str,
+    keep_codes: bool = False,
+) -> Task:
+    """The point of one method on one data set at one code length.
+
+    Args:
+        figure: under which the point is kept.
+        data: name of `sources`; for a deep method its pictures are used.
+        name: "vdsh" or a name of the registry.
+        bits: code length.
+        budget: one of tasks.BUDGETS.
+        keep_codes: whether the queries' codes are kept for other points.
+    """
+    settings = {
+        "data": sources.PICTURES[data] if name in DEEP else data,
+        "rows": ROWS[budget], "method": name, "bits": bits, "seed": 0,
+    }  # fmt: skip
+    if name == "vdsh":
+        run = networks.preset(data, bits, budget)
+        settings["run"] = networks.run_settings(run)
+    else:
+        settings["options"] = options_of(name, budget)
+
+    def compute(context):
+        split = split_for(context.data, data, name, ROWS[budget])
+        if name == "vdsh":
+            fit = vdsh_fit(run)
+        else:
+            fit = method_fit(name, bits, settings["options"])
+        result, query_codes = measure(fit, split, bits)
+        arrays = {"codes": query_codes, "labels": split.query.y}
+        return Outcome(result, arrays if keep_codes else None)
+
+    return Task(
+        figure, f"{settings['data']}-{name}-{bits}", settings, compute,
+        cost=5 if budget == "smoke" else _COSTS[name] * (0.6 + bits / 160),
+        headline=("map", "precision_r2"), unit="bits",
+    )  # fmt: skip
+
+
+def options_of(name: str, budget: str) -> dict:
+    """All settings of a method but bits and seed, so that changes show."""
+    parameters = inspect.signature(registry.load(name)).parameters
+    options = {
+        key: parameter.default
+        for key, parameter in parameters.items()
+        if key not in ("bits", "seed")
+    }
+    return {**options, **OPTIONS.get((name, budget), {})}
+
+
+def split_for(library, data: str, name: str, rows: int | None):
+    """The rows that a method learns from: features, or pictures."""
+    if name in DEEP:
+        return library.images(data, rows)
+    return library.split(data, rows)
+
+
+def method_fit(name: str, bits: int, options: dict):
+    """A function that trains a method on a split.
+
+    It returns the encoder, the seconds, and the number of rows used.
+    """
+
+    def fit(split):
+        method = registry.make(name, bits, 0, **options)
+        start = time.perf_counter()
+        method.fit(split.train.x, split.train.y)
+        seconds = time.perf_counter() - start
+        rows = min(method.subset or len(split.train), len(split.train))
+        return method.encode, seconds, rows
+
+    return fit
+
+
+def vdsh_fit(run):
+    """As `method_fit`, for VDSH with the settings of a run."""
+
+    def fit(split):
+        model, seconds = networks.train(run, split)
+        return model.encode, seconds, len(split.train)
+
+    return fit
+
+
+def measure(fit, split, bits: int):
+    """Retrieval metrics at every radius, times, and the queries' codes."""
+    encode, seconds, rows = fit(split)
+    database = split.database
+    start = time.perf_counter()
+    database_codes = encode(database.x)
+    encode_seconds = time.perf_counter() - start
+    query_codes = encode(split.query.x)
+    result = metrics.evaluate(
+        query_codes, split.query.y, database_codes, database.y, bits
+    )
+    result.update(
+        train_seconds=round(seconds, 2),
+        encode_microseconds=round(1e6 * encode_seconds / len(database), 1),
+        trained_on=rows,
+        queries=len(split.query),
+        database=len(database),
+    )
+    return result, query_codes

@@ -1,0 +1,143 @@
+"""The data of the experiments, each loaded once and by one protocol."""
+
+import dataclasses
+import os
+
+import numpy as np
+
+from vdsh_tf.data import datasets
+from vdsh_tf.data import inputs
+from vdsh_tf.data import sources
+from vdsh_tf.research.baselines import method
+
+# Files of features: what they hold, and queries drawn from each label.
+FILES = {
+    "cifar10_cnn": ("cifar10_cnn128.npz", "CNN features of CIFAR-10", 100),
+    "tmc2007_500": ("tmc2007_500.npz", "tmc2007_500, multi-label text", 100),
+    "corel16k001": ("corel16k001.npz", "corel16k001, multi-label images", 5),
+}
+TITLES = {
+    "digits": "digits",
+    "mnist": "MNIST, pixels",
+    "cifar10": "CIFAR-10, pixels",
+    "cifar10_gist": "CIFAR-10, GIST",
+    "cifar10_cnn": "CIFAR-10, CNN features",
+    "tmc2007_500": "tmc2007_500",
+    "corel16k001": "corel16k001",
+}
+# Where the pictures are whose features a data set holds.
+PICTURES = {
+    "digits": "digits",
+    "mnist": "mnist",
+    "cifar10": "cifar10",
+    "cifar10_gist": "cifar10",
+    "cifar10_cnn": "cifar10",
+}
+
+
+class MissingDataError(RuntimeError):
+    """Data that an experiment needs is not there."""
+
+
+class Library:
+    """Loads data sets when they are first asked for, and keeps them.
+
+    Args:
+        data_dir: prepared tensorflow-datasets folder; None for its default.
+        features_dir: folder with the files of FILES; default
+            VDSH_FEATURES_DIR.
+        paths: other places of single files, by data set.
+        seed: of every split.
+    """
+
+    def __init__(
+        self,
+        data_dir: str | None = None,
+        features_dir: str | None = None,
+        paths: dict[str, str] | None = None,
+        seed: int = 0,
+    ):
+        self.data_dir = data_dir
+        self.features_dir = features_dir or os.environ.get("VDSH_FEATURES_DIR")
+        self.paths = {k: v for k, v in (paths or {}).items() if v}
+        self.seed = seed
+        self._splits: dict[str, datasets.Split | MissingDataError] = {}
+
+    def split(self, name: str, rows: int | None = None) -> datasets.Split:
+        """A data set with at most `rows` rows to train on and search in.
+
+        Raises:
+            MissingDataError: says which data, and how to get it.
+        """
+        if name not in self._splits:
+            try:
+                self._splits[name] = self._load(name)
+            except (OSError, RuntimeError, ValueError) as error:
+                self._splits[name] = MissingDataError(
+                    f"{TITLES.get(name, name)}: {error}"
+                )
+        found = self._splits[name]
+        if isinstance(found, MissingDataError):
+            raise found
+        return limited(found, rows, self.seed)
+
+    def images(self, name: str, rows: int | None = None) -> datasets.Split:
+        """The pictures [n, height, width, channels] behind a data set."""
+        split = self.split(PICTURES[name], rows)
+
+        def shaped(part):
+            x = part.x.reshape(-1, *split.image_shape)
+            return datasets.Part(x, part.y)
+
+        return dataclasses.replace(
+            split,
+            query=shaped(split.query),
+            train=shaped(split.train),
+            validation=shaped(split.validation),
+        )
+
+    def _load(self, name):
+        if name not in FILES:
+            return datasets.load(name, data_dir=self.data_dir, seed=self.seed)
+        x, y = sources.read("npz", None, self._path(name))
+        return labelled_split(name, x, y, FILES[name][2], self.seed)
+
+    def _path(self, name):
+        file, what, _ = FILES[name]
+        path = self.paths.get(name)
+        if path is None and self.features_dir is not None:
+            path = os.path.join(self.features_dir, file)
+        if path is None or not os.path.isfile(path):
+            raise FileNotFoundError(
+                f"{file} ({what}) must exist. Received: "
+                f"{path or 'no folder'}. Give the folder that holds it with "
+                "--features_dir or VDSH_FEATURES_DIR, or the file itself with "
+                f"--{name}_path; it is an .npz file with `features` [n, d] "
+                "and `labels` ([n] integers or [n, C] of 0 and 1)."
+            )
+        return path
+
+
+def labelled_split(name, x, y, queries_per_class, seed) -> datasets.Split:
+    """Splits labelled rows; rows without any feature are left out."""
+    x, y = np.asarray(x, np.float32), np.asarray(y)
+    if len(x) != len(y):
+        raise ValueError(
+            "Every row of features needs its label. Received: "
+            f"{len(x)} rows and {len(y)} labels."
+        )
+    some = x.any(axis=1)
+    everything = datasets.Part(*inputs.check_pair(x[some], y[some]))
+    rng = np.random.default_rng(seed)
+    query, train = datasets.draw_per_class(everything, queries_per_class, rng)
+    empty = datasets.Part(train.x[:0], train.y[:0])
+    classes = datasets.count_classes(everything.y)
+    return datasets.Split(name, query, train, empty, classes)
+
+
+def limited(split, rows: int | None, seed: int) -> datasets.Split:
+    """The split with fewer rows to train on, drawn evenly over classes."""
+    if rows is None or rows >= len(split.train):
+        return split
+    index = method.draw_subset(split.train.y, rows, seed)
+    return dataclasses.replace(split, train=split.train.take(index))

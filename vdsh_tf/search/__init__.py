@@ -1,0 +1,1 @@
+"""Search by Hamming distance: codes, indexes, answers."""

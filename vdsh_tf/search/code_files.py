@@ -1,0 +1,94 @@
+"""Files of packed codes: a plain .npy, and beside it who made it.
+
+codes.npy        [n, ceil(bits/8)] uint8
+codes.npy.json   bits, count, fingerprint of the encoder, source
+"""
+
+import contextlib
+import json
+import os
+
+import numpy as np
+
+from vdsh_tf import codes as codes_lib
+from vdsh_tf import files
+from vdsh_tf.search.hasher import Hasher
+
+
+def write(
+    path: str, rows, hasher: Hasher, fingerprint: str, source: str,
+    batch_size: int = 1024, progress=None,
+) -> int:  # fmt: skip
+    """Encodes rows to a file of codes, whole or not at all.
+
+    Args:
+        path: `.npy` file to write.
+        rows: a source of `streams`.
+        hasher: makes the codes.
+        fingerprint: of its encoder.
+        source: what was encoded, for the record.
+        batch_size: rows in memory at a time.
+        progress: called with the number of rows done, after every batch.
+
+    Returns:
+        Number of rows.
+    """
+    count, width = rows.shape[0], (hasher.bits + 7) // 8
+    if count == 0:
+        raise ValueError(f"There must be at least one row in {source}.")
+    header = {"descr": "|u1", "fortran_order": False, "shape": (count, width)}
+    with files.replacing(path) as partial:
+        with open(partial, "wb") as f:
+            np.lib.format.write_array_header_1_0(f, header)
+            done = 0
+            for batch in rows.batches(batch_size):
+                f.write(hash_batch(hasher, batch, done, source).tobytes())
+                done += len(batch)
+                if progress is not None:
+                    progress(done)
+        # Codes without their maker are refused; with the wrong one, not.
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(f"{path}.json")
+    about = {
+        "bits": hasher.bits,
+        "count": count,
+        "fingerprint": fingerprint,
+        "source": source,
+    }
+    files.write_text(f"{path}.json", json.dumps(about, indent=2) + "\n")
+    return count
+
+
+def read(path: str) -> tuple[np.ndarray, dict]:
+    """Codes, mapped from their file, and the record of who made them."""
+    if not os.path.isfile(path):
+        raise FileNotFoundError(
+            f"There must be a file of codes at {path}; there is none. Make "
+            "it with `python tools/encode.py`, or name another."
+        )
+    try:
+        with open(f"{path}.json") as f:
+            about = json.load(f)
+        codes = np.load(path, mmap_mode="r", allow_pickle=False)
+        if len(codes) != about["count"]:
+            raise ValueError(f"{len(codes)} codes of {about['count']}")
+        codes_lib.check(codes, about["bits"])
+    except (OSError, EOFError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path} and {path}.json must be whole, as `python "
+            "tools/encode.py` writes them. Encode again. Cause: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    return codes, about
+
+
+def hash_batch(hasher, batch: np.ndarray, start: int, source: str):
+    """Codes of a batch; an error tells where in the source it is."""
+    try:
+        return hasher(batch)
+    except ValueError as error:
+        last = start + len(batch) - 1
+        raise ValueError(
+            f"Rows {start} to {last} of {source} cannot be encoded (row "
+            f"numbers below count from {start}). {error}"
+        ) from error

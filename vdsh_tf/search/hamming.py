@@ -1,0 +1,259 @@
+"""HammingIndex: the nearest codes, or all within a radius, on one machine.
+
+```python
+index = HammingIndex(bits=64, encoder=model.encoder)
+index.add(model.encode(database))
+distances, ids = index.search(model.encode(queries), k=10)
+index.save("codes.index")
+```
+
+The searching is faiss's; it is imported when the first index is made.
+"""
+
+import os
+from typing import NamedTuple
+
+import numpy as np
+
+from vdsh_tf import config
+from vdsh_tf.search import checks
+from vdsh_tf.search import index_files
+from vdsh_tf.search import structures
+
+KINDS = ("flat", *structures.KINDS)
+
+
+class Neighbors(NamedTuple):
+    """The k nearest of each query, nearest first.
+
+    Attributes:
+        distances: [num_queries, k] int32, in bits.
+        ids: [num_queries, k] int64.
+    """
+
+    distances: np.ndarray
+    ids: np.ndarray
+
+
+class Ball(NamedTuple):
+    """All items within a radius of each query, in no particular order.
+
+    Those of query i are `distances[limits[i]:limits[i + 1]]` and so on.
+
+    Attributes:
+        limits: [num_queries + 1] int64.
+        distances: [total] int32, in bits.
+        ids: [total] int64.
+    """
+
+    limits: np.ndarray
+    distances: np.ndarray
+    ids: np.ndarray
+
+    def sorted_hits(self, query: int) -> tuple[np.ndarray, np.ndarray]:
+        """Distances and ids of one query, nearest first, then by id."""
+        part = slice(self.limits[query], self.limits[query + 1])
+        distances, ids = self.distances[part], self.ids[part]
+        order = np.lexsort((ids, distances))
+        return distances[order], ids[order]
+
+
+class HammingIndex:
+    """Searches packed codes by Hamming distance.
+
+    Every kind keeps the codes as they are and can scan all of them; the
+    others add a structure beside, which costs memory and building time:
+
+    - flat: exact, scans everything.
+    - hash: exact. Fast for radii up to 3, and for the k nearest when they are
+      within 2 bits, as for trained codes; scans otherwise. Takes 8 bytes an
+      item, and each distinct code again with 8 to 20 bytes.
+    - ivf: `search` is approximate, it looks into 8 of about sqrt(n) cells;
+      `radius_search` is exact and scans. Takes 8 bytes an item, each distinct
+      code again with 8 bytes, and seconds to train.
+    - hnsw: `search` is approximate, it walks a graph; `radius_search` is exact
+      and scans. Takes 8 bytes an item, and each distinct code again with 270
+      bytes.
+
+    Items at equal distance come in no particular order, and which of them
+    make the last of k places is left open. A structure is built at the first
+    search or save, follows `add`, and is built anew after `remove`: remove in
+    batches.
+
+    Args:
+        bits: code length K; any, also not a multiple of 8.
+        kind: "flat", "hash", "ivf" or "hnsw".
+        encoder: what makes the codes (a `HashEncoder`, a `VDSH`, or a
+            fingerprint); saved along, to refuse another encoder's queries.
+    """
+
+    def __init__(self, bits: int, kind: str = "flat", encoder=None):
+        config.require(
+            config.is_count(bits), "bits", bits,
+            "an integer >= 1", "the length of the codes",
+        )  # fmt: skip
+        config.require(
+            kind in KINDS, "kind", kind,
+            f"one of {', '.join(KINDS)}", "the ways to search",
+        )  # fmt: skip
+        faiss = structures.import_faiss()
+        self.bits = bits
+        self.kind = kind
+        self.fingerprint = checks.fingerprint_of(encoder)
+        self.path = None
+        self._codes = faiss.IndexBinaryFlat(8 * ((bits + 7) // 8))
+        self._set_ids(np.zeros(0, np.int64))
+        self._structure = None
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @property
+    def ids(self) -> np.ndarray:
+        """[n] int64, in the order of adding."""
+        return self._ids.copy()
+
+    def add(self, codes: np.ndarray, ids=None) -> None:
+        """Adds codes; nothing is added when anything is wrong.
+
+        Args:
+            codes: [n, ceil(bits/8)] uint8, packed.
+            ids: [n] integers that are not in the index yet; default: one more
+                than the largest id, and so on (from 0).
+        """
+        checks.check_codes(codes, self.bits)
+        ids = self._new_ids(ids, len(codes))
+        if not len(codes):
+            return
+        codes = np.ascontiguousarray(codes)
+        self._codes.add(codes)
+        self._set_ids(np.concatenate([self._ids, ids]))
+        if self._structure is not None:
+            if len(self) > self._structure.capacity:
+                self._structure = None
+            else:
+                self._structure.add(codes)
+
+    def search(self, codes: np.ndarray, k: int = 10) -> Neighbors:
+        """The k nearest items of each query code."""
+        checks.check_codes(codes, self.bits, "queries")
+        checks.check_k(k, len(self))
+        codes = np.ascontiguousarray(codes)
+        if self.kind == "flat":
+            distances, rows = self._codes.search(codes, int(k))
+            return Neighbors(distances, self._named(rows))
+        distances, rows, final = self._built().search(codes, int(k))
+        rest = np.flatnonzero(~final)
+        if len(rest):
+            found = self._codes.search(codes[rest], int(k))
+            distances[rest], rows[rest] = found
+        return Neighbors(distances, self._named(rows))
+
+    def radius_search(self, codes: np.ndarray, radius: int = 2) -> Ball:
+        """All items at most `radius` bits from each query code."""
+        checks.check_codes(codes, self.bits, "queries")
+        checks.check_radius(radius)
+        codes = np.ascontiguousarray(codes)
+        # Beyond the length of a code, a radius holds everything.
+        radius = min(int(radius), self.bits)
+        found = None
+        if self.kind != "flat" and len(self):
+            found = self._built().radius_search(codes, radius)
+        if found is None:
+            found = structures.range_search(self._codes, codes, radius)
+        # What is found may be views of memory that `kept` holds.
+        kept, limits, distances, rows = found
+        ball = Ball(limits, distances.astype(np.int32), self._named(rows))
+        del kept
+        return ball
+
+    def remove(self, ids) -> None:
+        """Removes items; nothing is removed when an id is unknown."""
+        ids = checks.check_ids(ids)
+        unknown = ids[~np.isin(ids, self._ids)]
+        if len(unknown):
+            raise ValueError(
+                "Ids to remove must be in the index. Received: id "
+                f"{unknown[0]} ({len(unknown)} unknown in all)."
+            )
+        rows = np.flatnonzero(np.isin(self._ids, ids))
+        if len(rows):
+            self._codes.remove_ids(rows)
+            self._set_ids(np.delete(self._ids, rows))
+            self._structure = None
+
+    def save(self, path: str | None = None) -> None:
+        """Writes the index to one file, whole or not at all.
+
+        Args:
+            path: default: where the index was opened or created.
+        """
+        path = path or self.path
+        if path is None:
+            raise ValueError("`path` must say where to save the index.")
+        if self.kind != "flat" and len(self):
+            self._built()
+        index_files.write(
+            path,
+            bits=self.bits,
+            kind=self.kind,
+            fingerprint=self.fingerprint,
+            codes=self._codes.reconstruct_n(0, len(self)),
+            ids=self._ids,
+            structure=self._structure,
+        )
+        self.path = path
+
+    @classmethod
+    def load(cls, path: str, encoder=None) -> "HammingIndex":
+        """Reads an index that `save` wrote.
+
+        Args:
+            path: the file.
+            encoder: what will make the queries, as in the constructor; it
+                must be the one that made the codes. None skips the check.
+        """
+        stored = index_files.read(path, KINDS)
+        checks.check_owner(stored.fingerprint, encoder, path)
+        index = cls(stored.bits, stored.kind, stored.fingerprint)
+        index.path = os.fspath(path)
+        index._codes.add(stored.codes)
+        index._set_ids(stored.ids)
+        if stored.structure is not None:
+            groups = structures.Groups(stored.members, stored.starts)
+            index._structure = structures.restore(
+                stored.kind, stored.structure, groups, path
+            )
+        return index
+
+    def _set_ids(self, ids):
+        self._ids = ids
+        self._plain = np.array_equal(ids, np.arange(len(ids)))
+
+    def _named(self, rows):
+        """Ids of rows, in new memory; a copy when ids are row numbers."""
+        return rows.copy() if self._plain else self._ids.take(rows)
+
+    def _built(self):
+        if self._structure is None:
+            codes = self._codes.reconstruct_n(0, len(self))
+            make = structures.KINDS[self.kind]
+            self._structure = make(codes, self.bits)
+        return self._structure
+
+    def _new_ids(self, ids, count):
+        last = int(self._ids.max()) if len(self) else -1
+        if ids is None:
+            if last + count > checks.LARGEST_ID:
+                raise ValueError(
+                    f"Ids go up to {checks.LARGEST_ID}, and {count} "
+                    f"more after {last} do not fit. Give `ids`."
+                )
+            return np.arange(last + 1, last + 1 + count, dtype=np.int64)
+        ids = checks.check_ids(ids, count)
+        # Rising ids, the usual case, need no search for duplicates.
+        if len(ids) and len(self) and ids.min() <= last:
+            known = ids[np.isin(ids, self._ids)]
+            if len(known):
+                checks.raise_duplicate(known[0])
+        return ids

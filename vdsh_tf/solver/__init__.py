@@ -1,0 +1,1 @@
+"""Algorithm 1 in TensorFlow: pure functions over tuples, no Keras."""

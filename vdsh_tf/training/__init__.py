@@ -1,0 +1,1 @@
+"""Training runs: settings, presets, run directories."""

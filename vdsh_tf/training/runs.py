@@ -1,0 +1,204 @@
+"""Run directories: what a training run leaves on disk, written atomically.
+
+config.json       all settings (`presets.Run`)
+model.keras       the trained model
+history.csv       one row an epoch
+metrics.json      retrieval quality on the queries; its presence says that
+                  the run is finished
+convergence.png   residual and dual of every layer
+curves.json       precision and recall over rank and radius, and their
+curves.png        picture (`tools/evaluate.py`)
+codes.npy         codes of the database (`tools/encode.py`)
+index.npz         their index (`tools/index.py`)
+tensorboard/      the same for TensorBoard
+checkpoints/      the last epoch, while training
+"""
+
+import csv
+import glob
+import json
+import os
+import re
+import shutil
+
+import keras
+
+from vdsh_tf import files
+from vdsh_tf.model import VDSH
+from vdsh_tf.training.presets import Run
+
+ROOT = "runs"
+
+_ROWS = (
+    ("mAP (tie-aware, whole database)", "map"),
+    ("precision, radius 0", "precision_r0"),
+    ("precision, radius 1", "precision_r1"),
+    ("precision, radius 2", "precision_r2"),
+    ("recall, radius 0", "recall_r0"),
+    ("recall, radius 1", "recall_r1"),
+    ("recall, radius 2", "recall_r2"),
+    ("empty balls, radius 2", "empty_r2"),
+    ("distinct codes", "distinct_codes"),
+    ("balance of bits", "bit_balance"),
+)
+
+
+def results_table(result: dict) -> str:
+    """Retrieval metrics as lines to read."""
+    lines = []
+    for title, key in _ROWS:
+        value = result[key]
+        shown = f"{value:d}" if isinstance(value, int) else f"{value:.4f}"
+        lines.append(f"  {title:32} {shown:>8}")
+    return "\n".join(lines)
+
+
+def save_model(model: keras.Model, path: str) -> None:
+    """Writes a `.keras` file whole or not at all."""
+    with files.replacing(path) as partial:
+        model.save(partial)
+
+
+def load_model(path: str) -> VDSH:
+    """Reads a model that `save_model` or `VDSH.save` wrote."""
+    if not os.path.isfile(path):
+        raise FileNotFoundError(
+            f"There must be a model at {path}; it appears when training is "
+            "finished. Train first, or name another run."
+        )
+    try:
+        model = keras.saving.load_model(path)
+    except Exception as error:
+        raise ValueError(
+            f"{path} must be a whole .keras file of a VDSH model, but it "
+            "cannot be read: it is damaged or from another version. Train "
+            f"anew. Cause: {type(error).__name__}: {error}"
+        ) from error
+    if not isinstance(model, VDSH):
+        raise ValueError(
+            f"{path} must hold a VDSH model. Received: {type(model).__name__}."
+        )
+    return model
+
+
+class RunDirectory:
+    """The files of one run."""
+
+    def __init__(self, path: str):
+        self.path = path
+
+    @classmethod
+    def create(cls, path: str, run: Run) -> "RunDirectory":
+        """Makes a new run directory; never touches an existing one."""
+        try:
+            os.makedirs(path)
+        except FileExistsError as error:
+            raise FileExistsError(
+                f"The run directory must be new, or a finished run would be "
+                f"overwritten. Received: {path}, which exists. Give another "
+                "--run_dir, remove it, or continue it with --resume."
+            ) from error
+        directory = cls(path)
+        directory.write_json("config.json", run.to_json())
+        return directory
+
+    @classmethod
+    def open(cls, path: str) -> "RunDirectory":
+        """Opens an existing run directory."""
+        if not os.path.isfile(os.path.join(path, "config.json")):
+            raise FileNotFoundError(
+                f"A run directory with config.json must exist. Received: "
+                f"{path}. Train first, or name another run."
+            )
+        return cls(path)
+
+    def file(self, *names: str) -> str:
+        return os.path.join(self.path, *names)
+
+    def write_json(self, name: str, data) -> None:
+        text = json.dumps(data, indent=2) + "\n"
+        files.write_text(self.file(name), text)
+
+    def read_json(self, name: str):
+        path = self.file(name)
+        try:
+            with open(path) as f:
+                return json.load(f)
+        except json.JSONDecodeError as error:
+            raise ValueError(
+                f"{path} must be JSON, but is damaged: {error}. Train anew."
+            ) from error
+
+    @property
+    def run(self) -> Run:
+        return Run.from_json(self.read_json("config.json"))
+
+    @property
+    def finished(self) -> bool:
+        return os.path.isfile(self.file("metrics.json"))
+
+    def read_history(self) -> list[dict[str, str]]:
+        path = self.file("history.csv")
+        if not os.path.isfile(path):
+            return []
+        with open(path, newline="") as f:
+            return list(csv.DictReader(f))
+
+    def write_history(self, rows: list[dict]) -> None:
+        """Writes one row an epoch; columns are the union of all rows'."""
+        names = list(dict.fromkeys(key for row in rows for key in row))
+        lines = [names, *[[row.get(n, "") for n in names] for row in rows]]
+        path = self.file("history.csv")
+        with files.replacing(path) as new, open(new, "w", newline="") as f:
+            csv.writer(f).writerows(lines)
+
+    def save_checkpoint(self, model: VDSH, epochs_done: int) -> None:
+        """Keeps the state after an epoch, and removes older ones."""
+        os.makedirs(self.file("checkpoints"), exist_ok=True)
+        stem = self.file("checkpoints", f"epoch_{epochs_done:05d}")
+        if model.store is not None:
+            model.store.save(f"{stem}.npz")
+        save_model(model, f"{stem}.keras")
+        for old in glob.glob(self.file("checkpoints", "epoch_*")):
+            if not os.path.basename(old).startswith(os.path.basename(stem)):
+                os.remove(old)
+
+    def last_checkpoint(self) -> tuple[str, int] | None:
+        """Path without ending, and number of epochs done; None if none."""
+        found = sorted(glob.glob(self.file("checkpoints", "epoch_?????.keras")))
+        if not found:
+            return None
+        stem = found[-1].removesuffix(".keras")
+        return stem, int(stem[-5:])
+
+    def remove_checkpoints(self) -> None:
+        shutil.rmtree(self.file("checkpoints"), ignore_errors=True)
+
+
+def new_path(root: str, name: str) -> str:
+    """The next free `root/name-NNN`."""
+    taken = glob.glob(os.path.join(root, f"{glob.escape(name)}-[0-9]*"))
+    numbers = [int(re.search(r"(\d+)$", path)[1]) for path in taken]
+    return os.path.join(root, f"{name}-{max(numbers, default=0) + 1:03d}")
+
+
+def newest(root: str, finished: bool | None = True) -> RunDirectory:
+    """The run begun last under `root`; `finished=None` takes any."""
+    configs = glob.glob(os.path.join(root, "*", "config.json"))
+    found = [RunDirectory(os.path.dirname(path)) for path in configs]
+    if finished is not None:
+        found = [run for run in found if run.finished == finished]
+    if not found:
+        kind = {True: "finished ", False: "unfinished ", None: ""}[finished]
+        raise FileNotFoundError(
+            f"There must be a {kind}run under {root!r}; there is none. Train "
+            "one with `python tools/train.py`, or name one with --run_dir."
+        )
+    return max(
+        found, key=lambda run: os.stat(run.file("config.json")).st_mtime_ns
+    )
+
+
+def select(path: str | None, root: str = ROOT) -> RunDirectory:
+    """The run at `path`, or the newest finished one."""
+    return RunDirectory.open(path) if path else newest(root)
