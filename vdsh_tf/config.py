@@ -1,7 +1,15 @@
-"""Settings as frozen dataclasses, checked when made; presets live beside."""
+"""Settings as frozen dataclasses: value, rule and meaning stated once.
+
+A setting is one line of one class. Checks, command-line flags and their help
+are derived from it; `CONTRIBUTING.md` adds one as an example.
+"""
 
 import dataclasses
 import math
+import numbers
+from collections.abc import Callable
+from typing import Any
+from typing import NamedTuple
 
 
 def require(ok: bool, name: str, value, rule: str, why: str) -> None:
@@ -15,7 +23,7 @@ def require(ok: bool, name: str, value, rule: str, why: str) -> None:
 def is_number(value) -> bool:
     """Whether `value` is a finite real number (a bool is not)."""
     return (
-        isinstance(value, int | float)
+        isinstance(value, numbers.Real)
         and not isinstance(value, bool)
         and math.isfinite(value)
     )
@@ -24,178 +32,279 @@ def is_number(value) -> bool:
 def is_count(value, least: int = 1) -> bool:
     """Whether `value` is an integer of at least `least` (a bool is not)."""
     return (
-        isinstance(value, int)
+        isinstance(value, numbers.Integral)
         and not isinstance(value, bool)
-        and value >= least
+        and int(value) >= least
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class Network:
-    """Shape of the hashing network.
+class Rule(NamedTuple):
+    """What must hold of a setting, in words and as a test."""
 
-    Attributes:
-        layers: M of the paper. It counts the code layer: `layers - 1` layers
-            of `width`, then one of `bits`.
-        width: units of a hidden layer.
-        bits: code length K.
+    text: str
+    why: str
+    holds: Callable[[Any], bool]
+
+
+COUNT = Rule("an integer >= 1", "or nothing is computed", is_count)
+POSITIVE = Rule(
+    "a number > 0",
+    "or its sub-problem has no unique minimiser",
+    lambda v: is_number(v) and v > 0,
+)
+NOT_NEGATIVE = Rule(
+    "a number >= 0",
+    "because it is a penalty, a distance or a rate",
+    lambda v: is_number(v) and v >= 0,
+)
+SHARE = Rule(
+    "a number between 0 and 1",
+    "because it is a share of the way",
+    lambda v: is_number(v) and 0 < v < 1,
+)
+SHARE_OR_ZERO = Rule(
+    "a number >= 0 and < 1",
+    "because it is a share",
+    lambda v: is_number(v) and 0 <= v < 1,
+)
+SWITCH = Rule(
+    "True or False", "as it is a switch", lambda v: isinstance(v, bool)
+)
+ANY = Rule("any value", "", lambda v: True)
+
+
+def setting(default, rule: Rule, text: str, **metadata) -> Any:
+    """A dataclass field that carries its rule and its meaning.
+
+    `custom_args` is where `simple_parsing` looks for a flag's help.
     """
+    flag = {"help": text, **metadata.pop("flag", {})}
+    return dataclasses.field(
+        default=default,
+        metadata={"rule": rule, "custom_args": flag, **metadata},
+    )
 
-    layers: int = 8
-    width: int = 256
-    bits: int = 64
 
-    def __post_init__(self):
-        for name in ("layers", "width", "bits"):
-            value = getattr(self, name)
-            require(
-                is_count(value),
-                name,
-                value,
-                "an integer >= 1",
-                "or there is no network to train",
-            )
+def check_settings(settings) -> None:
+    """Checks every field of a dataclass against its rule.
+
+    None is allowed where it is the default: it leaves the choice open.
+    """
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        rule = field.metadata.get("rule", ANY)
+        if value is None and field.default is None:
+            continue
+        require(rule.holds(value), field.name, value, rule.text, rule.why)
+
+
+class NotInAlgorithm:
+    """Marks a setting that Algorithm 1 to the letter does not have."""
+
+
+def solver_setting(rule: Rule, text: str, online, full=NotInAlgorithm) -> Any:
+    """A setting of the solver, with the value that each schedule gives it."""
+    # As for any other switch, the bare flag means true.
+    flag = {"nargs": "?", "const": True} if rule is SWITCH else {}
+    usual = {"online": online, "full": full}
+    return setting(None, rule, text, usual=usual, flag=flag)
 
 
 @dataclasses.dataclass(frozen=True)
 class Solver:
     """Penalties and effort of the ADMM sub-problems.
 
-    Attributes:
-        alpha_theta: weight penalty of the layers. The online schedule applies
-            it to every batch as if the batch were all data.
-        alpha_w: weight penalty of the classifier.
-        beta: penalty of z_m = f_m.
-        gamma: penalty of theta~_i = theta. None sets it layer by layer so
-            that a weight copy closes `copy_step` of the gap to its target.
-        copy_step: see `gamma`; not used when `gamma` is given.
-        sweeps: iterations of lines 5-13 on each batch (online schedule).
-        code_steps: sub-gradient steps for each hidden code.
-        shared_step: whether the codes of a batch share one step length
-            (online schedule); False gives each sample its own line search.
-        jacobi: whether weight copies are solved for the codes from before
-            the sweep, so that no sub-problem undoes what another has just
-            done (online schedule, one sweep); False is the paper's order.
-        keep_error: whether each layer has a beta of its own, such that it
-            hands down an error as long as the one it got (online schedule,
-            one code step); False is one beta for all.
-        input_metric: damping > 0 of a metric in gamma's term that makes
-            moves along the mean of a layer's inputs dear (`weight_copies.
-            directions`; online schedule, with `jacobi`); 0 is the paper's
-            Euclidean one.
-        margin: distance that the code layer's responses keep from the
-            threshold, on the side that the classifier asks for; 0 is the
-            paper's objective.
-        margin_weight: weight of the margin's term, in units of beta.
+    A setting that is None gets the schedule's usual value (`resolved`).
     """
 
-    alpha_theta: float = 0.0
-    alpha_w: float = 1e-3
-    beta: float = 10.0
-    gamma: float | None = None
-    copy_step: float = 0.01
-    sweeps: int = 1
-    code_steps: int = 1
-    shared_step: bool = False
-    jacobi: bool = False
-    keep_error: bool = False
-    input_metric: float = 0.0
-    margin: float = 0.0
-    margin_weight: float = 0.2
+    alpha_theta: float | None = solver_setting(
+        NOT_NEGATIVE,
+        "Weight penalty of the layers. The online schedule applies it to "
+        "every batch as if the batch were all data.",
+        online=0.0,
+        full=0.0,
+    )
+    alpha_w: float | None = solver_setting(
+        POSITIVE, "Weight penalty of the classifier.", online=1e-3, full=10.0
+    )
+    beta: float | None = solver_setting(
+        POSITIVE, "Penalty of z_m = f_m.", online=10.0, full=0.1
+    )
+    gamma: float | None = solver_setting(
+        POSITIVE,
+        "Penalty of theta~_i = theta. Not given, it is set layer by layer "
+        "so that a weight copy closes `copy_step` of the error.",
+        online=None,
+        full=None,
+    )
+    copy_step: float | None = solver_setting(
+        SHARE,
+        "Share of its error that a weight copy closes, when `gamma` is not "
+        "given.",
+        online=0.01,
+        full=0.7,
+    )
+    code_steps: int | None = solver_setting(
+        COUNT, "Sub-gradient steps for each hidden code.", online=1, full=1
+    )
+    margin: float | None = solver_setting(
+        NOT_NEGATIVE,
+        "Distance that responses of the code layer keep from the threshold, "
+        "on the side that the classifier asks for; 0 is the paper's "
+        "objective.",
+        online=0.05,
+        full=0.0,
+    )
+    margin_weight: float | None = solver_setting(
+        NOT_NEGATIVE,
+        "Weight of the margin's term, in units of beta.",
+        online=0.2,
+        full=0.2,
+    )
+    sweeps: int | None = solver_setting(
+        COUNT, "Iterations of lines 5-13 on each batch.", online=1
+    )
+    shared_step: bool | None = solver_setting(
+        SWITCH,
+        "Whether the codes of a batch share one step length; false gives "
+        "each sample its own line search.",
+        online=True,
+    )
+    jacobi: bool | None = solver_setting(
+        SWITCH,
+        "Whether weight copies are solved for the codes from before the "
+        "sweep, so that no sub-problem undoes what another has just done; "
+        "false is the paper's order.",
+        online=True,
+    )
+    preserve_error_norm: bool | None = solver_setting(
+        SWITCH,
+        "Whether each layer has a beta of its own, such that it hands down "
+        "an error as long as the one it received; false is one beta for all.",
+        online=False,
+    )
+    mean_damping: float | None = solver_setting(
+        NOT_NEGATIVE,
+        "Damping > 0 of a metric in gamma's term that penalises moves along "
+        "the mean of a layer's inputs; 0 is the paper's Euclidean one.",
+        online=0.0,
+    )
 
     def __post_init__(self):
-        unique = "or its sub-problem has no unique minimiser"
-        for name in ("alpha_w", "beta"):
-            value = getattr(self, name)
-            require(
-                is_number(value) and value > 0,
-                name,
-                value,
-                "a number > 0",
-                unique,
-            )
+        check_settings(self)
+        several = (self.sweeps or 1) > 1
         require(
-            self.gamma is None or (is_number(self.gamma) and self.gamma > 0),
-            "gamma",
-            self.gamma,
-            "a number > 0, or None for a scale-free choice",
-            unique,
+            not (several and (self.jacobi or self.preserve_error_norm)),
+            "sweeps",
+            self.sweeps,
+            "1 with `jacobi` or `preserve_error_norm`",
+            "because the next sweep needs the copies' own inputs and errors",
         )
         require(
-            is_number(self.copy_step) and 0 < self.copy_step < 1,
-            "copy_step",
-            self.copy_step,
-            "a number between 0 and 1",
-            "because it is the share of the way to the target",
-        )
-        for name in (
-            "alpha_theta", "input_metric", "margin", "margin_weight",
-        ):  # fmt: skip
-            value = getattr(self, name)
-            require(
-                is_number(value) and value >= 0,
-                name,
-                value,
-                "a number >= 0",
-                "because it is a penalty or a distance",
-            )
-        require(
-            not (self.jacobi and self.sweeps > 1),
-            "jacobi",
-            self.jacobi,
-            "False with several sweeps",
-            "because the next sweep needs the copies' own inputs",
-        )
-        require(
-            self.jacobi or not self.input_metric,
-            "input_metric",
-            self.input_metric,
-            "0 without jacobi",
+            self.jacobi is not False or not self.mean_damping,
+            "mean_damping",
+            self.mean_damping,
+            "0 without `jacobi`",
             "because it is taken from the codes before the sweep",
         )
         require(
-            not (self.keep_error and self.code_steps > 1),
-            "keep_error",
-            self.keep_error,
+            not (self.preserve_error_norm and (self.code_steps or 1) > 1),
+            "preserve_error_norm",
+            self.preserve_error_norm,
             "False with several code steps",
             "because further steps would lengthen the error again",
         )
-        for name in ("sweeps", "code_steps"):
-            value = getattr(self, name)
-            require(
-                is_count(value),
-                name,
-                value,
-                "an integer >= 1",
-                "or the codes never move",
-            )
+
+    def resolved(self, schedule: str) -> "Solver":
+        """The same with the schedule's usual value for what is None."""
+        values = {}
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            usual = field.metadata["usual"][schedule]
+            if usual is NotInAlgorithm:
+                require(
+                    value is None,
+                    field.name,
+                    value,
+                    f"left alone with the {schedule} schedule",
+                    "which is Algorithm 1 to the letter",
+                )
+                usual = None
+            values[field.name] = usual if value is None else value
+        if (self.sweeps or 1) > 1:
+            values["jacobi"] = False
+        return Solver(**values)
 
 
-# Measured to train; a full pass takes large steps with a firm classifier.
-SOLVERS = {
-    "online": Solver(margin=0.05, shared_step=True, jacobi=True),
-    "full": Solver(alpha_w=10.0, beta=0.1, copy_step=0.7),
+# Names of 0.1.0, for files that it wrote.
+RENAMED = {
+    "keep_error": "preserve_error_norm",
+    "input_metric": "mean_damping",
 }
 
 
-def solver_of(schedule: str, **settings) -> Solver:
-    """The schedule's usual solver with the settings that are not None."""
-    require(
-        schedule in SOLVERS,
-        "schedule",
-        schedule,
-        " or ".join(SOLVERS),
-        "the two ways to run Algorithm 1",
+def solver_from_0_1(values: dict) -> tuple[Solver, dict]:
+    """Takes the solver's settings out of a flat dictionary of 0.1.0.
+
+    Returns:
+        The solver, and what is left of the dictionary.
+    """
+    values = {RENAMED.get(name, name): v for name, v in values.items()}
+    known = {field.name for field in dataclasses.fields(Solver)}
+    own = {name: v for name, v in values.items() if name in known}
+    rest = {name: v for name, v in values.items() if name not in known}
+    if rest.get("schedule") == "full":
+        own = {
+            field.name: own.get(field.name)
+            for field in dataclasses.fields(Solver)
+            if field.metadata["usual"]["full"] is not NotInAlgorithm
+        }
+    return Solver(**own), rest
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """A stretch of training at one depth."""
+
+    layers: int = setting(8, COUNT, "Number of layers that run.")
+    epochs: int = setting(10, COUNT, "How long.")
+    learning_rate: float = setting(
+        1e-3,
+        Rule(
+            "a number > 0",
+            "in every stage of training",
+            lambda v: is_number(v) and v > 0,
+        ),
+        "Its peak; it warms up from 0 and decays by a cosine.",
     )
-    given = {k: v for k, v in settings.items() if v is not None}
-    for name in ("shared_step", "jacobi", "keep_error", "input_metric"):
-        require(
-            not (schedule == "full" and given.get(name)),
-            name,
-            given.get(name),
-            "left alone with the full schedule",
-            "which is Algorithm 1 to the letter",
+
+    def __post_init__(self):
+        check_settings(self)
+
+
+class Stages(tuple[Stage, ...]):
+    """Stages of a training run, written as layers:epochs:learning_rate.
+
+    `str(Stages.parse("4:8:3e-3,48:4:4e-4"))` gives the text back.
+    """
+
+    @classmethod
+    def parse(cls, text: str) -> "Stages":
+        """Reads stages with commas between them."""
+        try:
+            rows = [part.split(":") for part in text.split(",")]
+            return cls(
+                Stage(int(layers), int(epochs), float(rate))
+                for layers, epochs, rate in rows
+            )
+        except ValueError as error:
+            raise ValueError(
+                "`stages` must read layers:epochs:learning_rate, with commas "
+                "between stages, such as 4:4:1e-3,48:4:3e-4. Received: "
+                f"{text!r}. {error}"
+            ) from error
+
+    def __str__(self) -> str:
+        return ",".join(
+            f"{s.layers}:{s.epochs}:{s.learning_rate:g}" for s in self
         )
-    if given.get("sweeps", 1) > 1:
-        given.setdefault("jacobi", False)
-    return dataclasses.replace(SOLVERS[schedule], **given)

@@ -1,0 +1,218 @@
+"""TrainingConfig: everything that determines a training run."""
+
+import dataclasses
+
+from vdsh_tf.config import ANY
+from vdsh_tf.config import COUNT
+from vdsh_tf.config import NOT_NEGATIVE
+from vdsh_tf.config import SHARE_OR_ZERO
+from vdsh_tf.config import SWITCH
+from vdsh_tf.config import Rule
+from vdsh_tf.config import Solver
+from vdsh_tf.config import Stages
+from vdsh_tf.config import check_settings
+from vdsh_tf.config import is_count
+from vdsh_tf.config import setting
+from vdsh_tf.config import solver_from_0_1
+
+_COUNT_OR_ZERO = Rule(
+    "an integer >= 0", "as it is a number of items", lambda v: is_count(v, 0)
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """What is trained on, and how it is split."""
+
+    data: str = setting(
+        "digits",
+        ANY,
+        "Data set: digits, mnist, fashion_mnist, cifar10, mnist_gist, "
+        "cifar10_gist, nus_wide or npz.",
+    )
+    path: str | None = setting(None, ANY, "Features file, for npz.")
+    data_dir: str | None = setting(
+        None,
+        ANY,
+        "Prepared tensorflow-datasets folder, default TFDS_DATA_DIR; for "
+        "nus_wide, the folder with its unpacked archives.",
+    )
+    queries_per_class: int | None = setting(
+        None,
+        _COUNT_OR_ZERO,
+        "Queries drawn from each class, or from each label; default 100, and "
+        "20 for digits.",
+    )
+    validation_per_class: int = setting(
+        0, _COUNT_OR_ZERO, "Likewise, held out of the training part."
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Network:
+    """The hashing network; its depth is that of the last stage."""
+
+    width: int = setting(256, COUNT, "Units of a hidden layer.")
+    bits: int = setting(64, COUNT, "Code length K.")
+    initializer: str = setting(
+        "looks_linear", ANY, "looks_linear, he_normal or glorot_uniform."
+    )
+    center: bool = setting(
+        False,
+        SWITCH,
+        "Whether the mean of the training rows is subtracted from inputs.",
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Optimization:
+    """How long and how fast is trained, and on what inputs."""
+
+    stages: Stages = setting(
+        Stages.parse("8:10:1e-3"),
+        Rule("one stage or more", "or nothing is trained", lambda v: len(v)),
+        "Depth, epochs and learning rate of each stage, such as "
+        "4:8:3e-3,48:4:4e-4; the last one's depth is the network's.",
+        flag={"type": Stages.parse},
+    )
+    warmup: float = setting(
+        0.1, SHARE_OR_ZERO, "Share of a stage in which the rate rises."
+    )
+    batch_size: int = setting(256, COUNT, "Samples in a step.")
+    noise: float = setting(
+        0.0,
+        NOT_NEGATIVE,
+        "Length of Gaussian noise on an input, as a share of its own.",
+    )
+    dropout: float = setting(
+        0.0, SHARE_OR_ZERO, "Share of an input's entries that are set to zero."
+    )
+    weight_decay: float = setting(
+        0.0, NOT_NEGATIVE, "Of the optimizer, decoupled from the gradient."
+    )
+    jit_compile: bool = setting(
+        False,
+        SWITCH,
+        "Whether XLA compiles the step; worth it for a deep network, whose "
+        "many small operations it fuses.",
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingConfig:
+    """Everything that determines a training run, in groups.
+
+    Names are unique over all groups: `replace` takes them flat.
+    """
+
+    source: Source = Source()
+    network: Network = Network()
+    optimization: Optimization = Optimization()
+    solver: Solver = Solver()
+    schedule: str = setting(
+        "online",
+        ANY,
+        "online, or full (Algorithm 1 to the letter), which uses no learning "
+        "rate and only the last stage.",
+    )
+    seed: int = setting(
+        0,
+        Rule("an integer >= 0", "to repeat the run", lambda v: is_count(v, 0)),
+        "Of the split, the starting weights and the order of the data.",
+    )
+
+    def __post_init__(self):
+        for part in (self, self.source, self.network, self.optimization):
+            check_settings(part)
+
+    @property
+    def layers(self) -> int:
+        """M, the depth of the last stage."""
+        return self.optimization.stages[-1].layers
+
+    @property
+    def epochs(self) -> int:
+        """Length of all stages together."""
+        return sum(stage.epochs for stage in self.optimization.stages)
+
+    def replace(self, **settings) -> "TrainingConfig":
+        """The same with other values, named without their group."""
+        changes: dict = {}
+        for name, value in settings.items():
+            group = _group_of(name)
+            if group is None:
+                changes[name] = value
+            else:
+                changes.setdefault(group, {})[name] = value
+        for group in _GROUPS:
+            if group in changes and isinstance(changes[group], dict):
+                changes[group] = dataclasses.replace(
+                    getattr(self, group), **changes[group]
+                )
+        return dataclasses.replace(self, **changes)
+
+    def with_layers(self, layers: int) -> "TrainingConfig":
+        """The same stages for a network of another depth."""
+        capped = [
+            dataclasses.replace(s, layers=min(s.layers, layers))
+            for s in self.optimization.stages
+        ]
+        capped[-1] = dataclasses.replace(capped[-1], layers=layers)
+        return self.replace(stages=Stages(capped))
+
+    def with_epochs(self, epochs: int) -> "TrainingConfig":
+        """Other length of the last stage, the one at full depth."""
+        *first, last = self.optimization.stages
+        last = dataclasses.replace(last, epochs=epochs)
+        return self.replace(stages=Stages([*first, last]))
+
+    def to_json(self) -> dict:
+        """As dictionaries and plain values, for config.json."""
+        data = dataclasses.asdict(self)
+        data["optimization"]["stages"] = str(self.optimization.stages)
+        return data
+
+    @classmethod
+    def from_json(cls, data: dict) -> "TrainingConfig":
+        """Reads what `to_json`, or version 0.1.0, wrote."""
+        if "optimization" not in data:
+            return _from_0_1(data)
+        flat: dict = {}
+        for name, value in data.items():
+            flat.update(value if name in _GROUPS else {name: value})
+        flat["stages"] = Stages.parse(flat["stages"])
+        return _from_flat(flat)
+
+
+_GROUPS = {
+    "source": Source,
+    "network": Network,
+    "optimization": Optimization,
+    "solver": Solver,
+}
+
+
+def _group_of(name):
+    """The group that has a setting, or None for the config's own."""
+    if name in {field.name for field in dataclasses.fields(TrainingConfig)}:
+        return None
+    for group, cls in _GROUPS.items():
+        if name in {field.name for field in dataclasses.fields(cls)}:
+            return group
+    raise ValueError(
+        f"A training run must know its settings; it has none named {name!r}. "
+        "If a file has it, another version wrote it: train anew."
+    )
+
+
+def _from_flat(flat):
+    return TrainingConfig().replace(**flat)
+
+
+def _from_0_1(data):
+    solver, rest = solver_from_0_1(data)
+    stages = Stages(
+        dataclasses.replace(Stages.parse("1:1:1")[0], **stage)
+        for stage in rest.pop("stages")
+    )
+    return _from_flat({**rest, "stages": stages, "solver": solver})
