@@ -8,6 +8,8 @@ import dataclasses
 import math
 import numbers
 from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
@@ -282,11 +284,14 @@ class Stage:
         check_settings(self)
 
 
-class Stages(tuple[Stage, ...]):
+class Stages(Sequence):
     """Stages of a training run, written as layers:epochs:learning_rate.
 
     `str(Stages.parse("4:8:3e-3,48:4:4e-4"))` gives the text back.
     """
+
+    def __init__(self, stages: Iterable[Stage]):
+        self._stages = tuple(stages)
 
     @classmethod
     def parse(cls, text: str) -> "Stages":
@@ -304,7 +309,21 @@ class Stages(tuple[Stage, ...]):
                 f"{text!r}. {error}"
             ) from error
 
+    def __getitem__(self, index):
+        return self._stages[index]
+
+    def __len__(self) -> int:
+        return len(self._stages)
+
+    def __eq__(self, other) -> bool:
+        return isinstance(other, Stages) and self._stages == other._stages
+
+    def __hash__(self) -> int:
+        return hash(self._stages)
+
     def __str__(self) -> str:
         return ",".join(
-            f"{s.layers}:{s.epochs}:{s.learning_rate:g}" for s in self
+            f"{s.layers}:{s.epochs}:{s.learning_rate!r}" for s in self
         )
+
+    __repr__ = __str__
