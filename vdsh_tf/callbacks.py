@@ -1,6 +1,5 @@
 """Keras callbacks: depth growth, retrieval quality, convergence per layer."""
 
-import dataclasses
 import math
 
 import keras
@@ -8,41 +7,14 @@ import numpy as np
 import tensorflow as tf
 
 from vdsh_tf import config
+from vdsh_tf.config import Stage
 from vdsh_tf.evaluation import metrics
 
 
-@dataclasses.dataclass(frozen=True)
-class Stage:
-    """A stretch of training at one depth.
-
-    Attributes:
-        layers: number of layers that run.
-        epochs: how long.
-        learning_rate: its peak; it warms up from 0 and decays by a cosine.
-    """
-
-    layers: int
-    epochs: int
-    learning_rate: float
-
-    def __post_init__(self):
-        for name in ("layers", "epochs"):
-            value = getattr(self, name)
-            config.require(
-                config.is_count(value), name, value,
-                "an integer >= 1", "in every stage of training",
-            )  # fmt: skip
-        rate = self.learning_rate
-        config.require(
-            config.is_number(rate) and rate > 0, "learning_rate", rate,
-            "a number > 0", "in every stage of training",
-        )  # fmt: skip
-
-
 class GrowDepth(keras.callbacks.Callback):
-    """Trains few layers first, then wakes more: exact, and far cheaper.
+    """Trains few layers first, then activates more: exact, and far cheaper.
 
-    A waking layer is an identity, so no output changes at that moment. The
+    A layer is an identity when it is activated, so no output changes. The
     optimizer starts each stage afresh and warms up: without that, its first
     full-size steps in all new layers at once can collapse the codes.
 
@@ -65,12 +37,15 @@ class GrowDepth(keras.callbacks.Callback):
         if not depths or depths != sorted(depths):
             raise ValueError(
                 "`stages` must be given, with rising depth, because a trained "
-                f"layer cannot go back to sleep. Received: layers={depths}."
+                f"layer cannot be frozen again. Received: layers={depths}."
             )
         config.require(
-            config.is_number(warmup) and 0 <= warmup < 1, "warmup", warmup,
-            "a number in [0, 1)", "because it is a share of the stage",
-        )  # fmt: skip
+            config.SHARE_OR_ZERO.holds(warmup),
+            "warmup",
+            warmup,
+            config.SHARE_OR_ZERO.text,
+            "because it is a share of the stage",
+        )
         self.warmup = warmup
 
     @property
@@ -169,7 +144,7 @@ class LayerConvergence(keras.callbacks.Callback):
     """Residual and dual of every layer, kept and written to TensorBoard.
 
     Attributes:
-        residual, dual: one [M] array an epoch; 0 for sleeping layers.
+        residual, dual: one [M] array per epoch; 0 for frozen layers.
 
     Args:
         log_dir: TensorBoard folder, or None to keep the numbers only.
@@ -192,7 +167,7 @@ class LayerConvergence(keras.callbacks.Callback):
         if self._writer is None:
             self._writer = tf.summary.create_file_writer(self.log_dir)
         with self._writer.as_default(step=epoch):
-            for m in self.model.encoder.awake:
+            for m in self.model.encoder.active:
                 tf.summary.scalar(f"residual/layer_{m:02d}", residual[m - 1])
                 tf.summary.scalar(f"dual/layer_{m:02d}", dual[m - 1])
             for name, value in (logs or {}).items():

@@ -31,6 +31,31 @@ def unit_length(x):
     return tf.math.divide_no_nan(x, norm)
 
 
+def forward(x, kernels, mean=None):
+    """The network F on raw rows: centre, unit length, ReLU layers.
+
+    The one statement of it in TensorFlow; encoder, hasher and exported files
+    share it.
+
+    Args:
+        x: [batch, d], raw rows.
+        kernels: per-layer [D_in, D_out].
+        mean: [d] that is subtracted first, or None.
+
+    Returns:
+        [batch, K], the embedding.
+    """
+    x = normalize(x, mean)
+    for kernel in kernels:
+        x = tf.nn.relu(tf.matmul(x, kernel))
+    return x
+
+
+def normalize(x, mean=None):
+    """Raw rows -> rows of unit length, after `mean` is subtracted."""
+    return unit_length(x if mean is None else x - mean)
+
+
 def pack_bits(embedding):
     """Packed codes inside a graph: [batch, K] -> [batch, ceil(K/8)] uint8.
 
@@ -56,7 +81,8 @@ class HashEncoder(keras.Model):
     Depth can grow without changing a single output. All layers exist from
     the start; those beyond `grow_from` start as identities, which leave the
     non-negative codes of the layer below exactly as they are. `set_depth`
-    says how many layers run; the sleeping ones sit just below the code layer.
+    says how many layers are active; the frozen ones sit just below the code
+    layer.
 
     Args:
         layers: M of the paper. It counts the code layer: `layers - 1` layers
@@ -65,7 +91,8 @@ class HashEncoder(keras.Model):
         width: units of a hidden layer.
         bits: code length K.
         initializer: "looks_linear", "he_normal" or "glorot_uniform".
-        grow_from: number of layers that start awake; None means all.
+        grow_from: number of layers that are active at the start; None
+            means all.
         seed: integer; equal seeds give equal starting weights.
         center: whether a mean is subtracted from a row before it is scaled;
             `set_center` says which. For features whose rows share a large
@@ -83,7 +110,18 @@ class HashEncoder(keras.Model):
         center: bool = False,
         **kwargs,
     ):
-        config.Network(layers, width, bits)
+        for name, value in (
+            ("layers", layers),
+            ("width", width),
+            ("bits", bits),
+        ):
+            config.require(
+                config.is_count(value),
+                name,
+                value,
+                "an integer >= 1",
+                "or there is no network to train",
+            )
         if initializer not in INITIALIZERS:
             raise ValueError(
                 f"`initializer` must be one of {', '.join(INITIALIZERS)}. "
@@ -98,7 +136,7 @@ class HashEncoder(keras.Model):
         self.seed = seed
         self.center = center
         self._depth = layers
-        self._awake_layers(layers if grow_from is None else grow_from)
+        self._active_layers(layers if grow_from is None else grow_from)
 
     def build(self, input_shape):
         if self.built:
@@ -110,10 +148,10 @@ class HashEncoder(keras.Model):
                 f"Received: input shape {tuple(input_shape)}."
             )
         dims = [dim] + [self.width] * (self.num_layers - 1) + [self.bits]
-        awake = set(self._awake_layers(self.grow_from or self.num_layers))
+        active = set(self._active_layers(self.grow_from or self.num_layers))
         self.kernels = []
         for m in range(1, self.num_layers + 1):
-            start = self._kernel_start(m) if m in awake else "identity"
+            start = self._kernel_start(m) if m in active else "identity"
             kernel = self.add_weight(
                 name=f"theta_{m}", shape=dims[m - 1 : m + 1], initializer=start
             )
@@ -126,14 +164,12 @@ class HashEncoder(keras.Model):
         self.built = True
 
     def call(self, inputs):
-        return self.embed(self.normalize(inputs))
+        inputs = tf.cast(inputs, self.compute_dtype)
+        return forward(inputs, self.active_kernels, self.mean)
 
     def normalize(self, x):
         """Raw rows -> rows of unit length, centred if the encoder is."""
-        x = tf.cast(x, self.compute_dtype)
-        if self.mean is not None:
-            x -= self.mean
-        return unit_length(x)
+        return normalize(tf.cast(x, self.compute_dtype), self.mean)
 
     def set_center(self, mean) -> None:
         """Sets the mean of raw rows that is subtracted from each.
@@ -155,43 +191,37 @@ class HashEncoder(keras.Model):
         """False while a centred encoder still subtracts zeros."""
         return self.mean is None or bool(np.any(self.mean.numpy()))
 
-    def embed(self, x):
-        """Embedding of rows that have unit length already."""
-        for kernel in self.awake_kernels:
-            x = tf.nn.relu(tf.matmul(x, kernel))
-        return x
-
     @property
     def depth(self) -> int:
-        """Number of layers that run; the others are identities."""
+        """Number of active layers; the others are frozen identities."""
         return self._depth
 
     @property
-    def awake(self) -> list[int]:
-        """Numbers of the layers that run, counted from 1 as in the paper."""
-        return self._awake_layers(self._depth)
+    def active(self) -> list[int]:
+        """Numbers of the active layers, counted from 1 as in the paper."""
+        return self._active_layers(self._depth)
 
     @property
-    def awake_kernels(self) -> list:
-        return [self.kernels[m - 1] for m in self.awake]
+    def active_kernels(self) -> list:
+        return [self.kernels[m - 1] for m in self.active]
 
     def set_depth(self, depth: int) -> None:
-        """Chooses how many layers run. Changes no output.
+        """Chooses how many layers are active. Changes no output.
 
         Raises:
-            ValueError: if a layer that would sleep is not an identity.
+            ValueError: if a layer that would be frozen is not an identity.
         """
-        awake = set(self._awake_layers(depth))
+        active = set(self._active_layers(depth))
         for m in range(1, self.num_layers + 1):
-            if m in awake:
+            if m in active:
                 continue
             kernel = keras.ops.convert_to_numpy(self.kernels[m - 1])
             if not np.array_equal(kernel, np.eye(len(kernel))):
                 raise ValueError(
-                    f"Layer {m} must be an identity to sleep, or the codes "
-                    f"would change. Received: depth={depth} for a network "
-                    f"built with grow_from={self.grow_from}. Build it with "
-                    f"grow_from={depth}, or keep the depth."
+                    f"Layer {m} must be an identity to be frozen, or the "
+                    f"codes would change. Received: depth={depth} for a "
+                    f"network built with grow_from={self.grow_from}. Build "
+                    f"it with grow_from={depth}, or keep the depth."
                 )
         self._depth = depth
 
@@ -219,7 +249,7 @@ class HashEncoder(keras.Model):
             "center": self.center,
         }
 
-    def _awake_layers(self, depth):
+    def _active_layers(self, depth):
         config.require(
             config.is_count(depth)
             and depth <= self.num_layers

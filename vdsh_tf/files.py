@@ -1,6 +1,7 @@
-"""Files that are written whole or not at all."""
+"""Files that are written atomically: complete, or as they were before."""
 
 import contextlib
+import json
 import os
 from collections.abc import Iterator
 
@@ -24,6 +25,11 @@ def replacing(path: str) -> Iterator[str]:
 
 
 def write_text(path: str, text: str) -> None:
-    """Writes a text file whole or not at all."""
+    """Writes a text file atomically."""
     with replacing(path) as partial, open(partial, "w") as f:
         f.write(text)
+
+
+def write_json(path: str, data) -> None:
+    """Writes JSON for people to read, atomically."""
+    write_text(path, json.dumps(data, indent=2) + "\n")

@@ -1,4 +1,4 @@
-"""A Keras metric with one running mean a layer."""
+"""A Keras metric with one running mean per layer."""
 
 import keras
 import tensorflow as tf
@@ -6,7 +6,7 @@ import tensorflow as tf
 
 @keras.saving.register_keras_serializable("vdsh_tf")
 class LayerMean(keras.metrics.Metric):
-    """Mean over batches of one number a layer; sleeping layers read 0.
+    """Mean over batches of one number per layer; frozen layers read 0.
 
     Args:
         layers: number of layers.

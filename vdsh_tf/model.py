@@ -7,14 +7,14 @@ import numpy as np
 import tensorflow as tf
 
 from vdsh_tf import codes
-from vdsh_tf import config
+from vdsh_tf import config as config_lib
 from vdsh_tf import optimizers
 from vdsh_tf.data import inputs
+from vdsh_tf.data import tensors
 from vdsh_tf.encoder import HashEncoder
 from vdsh_tf.layer_metrics import LayerMean
 from vdsh_tf.solver import objective
 from vdsh_tf.solver import schedules
-from vdsh_tf.solver import subproblems
 
 
 @keras.saving.register_keras_serializable("vdsh_tf")
@@ -25,7 +25,7 @@ class VDSH(keras.Model):
     model = VDSH(layers=8, width=256, bits=64, num_classes=10)
     model.compile()
     model.fit(x, y, epochs=10)
-    codes = model.encode(x)  # uint8, 8 bits a byte
+    codes = model.encode(x)  # uint8, 8 bits per byte
     ```
 
     Args:
@@ -35,11 +35,9 @@ class VDSH(keras.Model):
         num_classes: C, number of labels.
         schedule: "online" (batches, the default) or "full" (Algorithm 1 to
             the letter; memory 5 N sum_m D_m).
-        alpha_theta, alpha_w, beta, gamma, copy_step, sweeps, code_steps,
-            shared_step, jacobi, keep_error, input_metric, margin,
-            margin_weight: see `config.Solver`; None takes what
-            `config.SOLVERS` has for the schedule. The full schedule has no
-            margin of its own accord: it is not in the paper.
+        solver: `config.Solver` (or its fields as a dictionary); what it
+            leaves open gets the schedule's usual value. As an attribute, all
+            values are set.
     """
 
     def __init__(
@@ -49,54 +47,40 @@ class VDSH(keras.Model):
         bits: int = 64,
         num_classes: int = 10,
         schedule: str = "online",
+        solver: config_lib.Solver | dict | None = None,
         initializer: str = "looks_linear",
         grow_from: int | None = None,
         seed: int = 0,
         center: bool = False,
-        alpha_theta: float | None = None,
-        alpha_w: float | None = None,
-        beta: float | None = None,
-        gamma: float | None = None,
-        copy_step: float | None = None,
-        sweeps: int | None = None,
-        code_steps: int | None = None,
-        shared_step: bool | None = None,
-        jacobi: bool | None = None,
-        keep_error: bool | None = None,
-        input_metric: float | None = None,
-        margin: float | None = None,
-        margin_weight: float | None = None,
         **kwargs,
     ):
-        config.require(
-            config.is_count(num_classes, 2), "num_classes", num_classes,
-            "an integer >= 2", "or there is nothing to tell apart",
-        )  # fmt: skip
-        solver = config.solver_of(
-            schedule,
-            alpha_theta=alpha_theta,
-            alpha_w=alpha_w,
-            beta=beta,
-            gamma=gamma,
-            copy_step=copy_step,
-            sweeps=sweeps,
-            code_steps=code_steps,
-            shared_step=shared_step,
-            jacobi=jacobi,
-            keep_error=keep_error,
-            input_metric=input_metric,
-            margin=margin,
-            margin_weight=margin_weight,
+        config_lib.require(
+            config_lib.is_count(num_classes, 2),
+            "num_classes",
+            num_classes,
+            "an integer >= 2",
+            "or there is nothing to tell apart",
         )
+        if isinstance(solver, dict):
+            solver = config_lib.Solver(**solver)
+        algorithm = schedules.make(schedule)
+        solver = (solver or config_lib.Solver()).resolved(schedule)
         super().__init__(**kwargs)
         self.num_classes = num_classes
         self.schedule = schedule
         self.solver = solver
+        self.algorithm = algorithm
         self.encoder = HashEncoder(
-            layers, width, bits, initializer, grow_from, seed, center,
-            dtype=self.dtype_policy, name="encoder",
-        )  # fmt: skip
-        self.store = None
+            layers,
+            width,
+            bits,
+            initializer,
+            grow_from,
+            seed,
+            center,
+            dtype=self.dtype_policy,
+            name="encoder",
+        )
         self.objective_metric = keras.metrics.Mean(name="objective")
         self.accuracy_metric = keras.metrics.Mean(name="accuracy")
         self.layer_residual = LayerMean(layers, name="layer_residual")
@@ -141,7 +125,7 @@ class VDSH(keras.Model):
             "run_eagerly": run_eagerly,
         }
         super().compile(
-            optimizer=optimizers.for_schedule(optimizer, self.schedule),
+            optimizer=optimizers.for_schedule(optimizer, self.algorithm),
             steps_per_execution=steps_per_execution,
             jit_compile=jit_compile,
             run_eagerly=run_eagerly,
@@ -156,7 +140,7 @@ class VDSH(keras.Model):
         """
         width = self.encoder.kernels[0].shape[0] if self.built else None
         if isinstance(x, tf.data.Dataset):
-            x = inputs.checked_dataset(x, width, self.num_classes)
+            x = tensors.checked_dataset(x, width, self.num_classes)
             dim = x.element_spec[0].shape[1]
         else:
             x, y = inputs.check_pair(x, y, width, self.num_classes)
@@ -165,12 +149,21 @@ class VDSH(keras.Model):
         self._check_center(x)
         if self.optimizer is not None and not self.optimizer.built:
             self.optimizer.build(self.trainable_variables)
-        if self.schedule == "full":
-            x, y = self.full_dataset(x, y, batch_size or 256), None
-            batch_size = None
+        x, y, batch_size = self.prepare(x, y, batch_size)
         if isinstance(x, tf.data.Dataset):
             kwargs.setdefault("shuffle", False)
         return super().fit(x, y, batch_size=batch_size, **kwargs)
+
+    def prepare(self, x, y, batch_size=None):
+        """Hands the data to the schedule; returns what `fit` trains on."""
+        return self.algorithm.prepare(
+            self.weights_as_tensors(),
+            x,
+            y,
+            batch_size,
+            self.solver,
+            self.encoder.normalize,
+        )
 
     def train_step(self, data):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
@@ -178,30 +171,25 @@ class VDSH(keras.Model):
             raise ValueError(
                 "Sample weights are not part of Algorithm 1; pass (x, y)."
             )
-        y = inputs.label_vectors(y, self.num_classes, self.compute_dtype)
-        theta, classifier = self.weights_as_tensors()
-        if self.schedule == "full":
-            x, index = x
-            x = self.encoder.normalize(x)
-            # The step sees every sample's own copies; Eq. 4 is about theta.
-            embedding = self.encoder.embed(x)
-            trace = schedules.full_step(
-                self.store, theta, classifier, x, index, y, self.solver,
-                self.assign_weights,
-            )._replace(embedding=embedding)  # fmt: skip
+        y = tensors.label_vectors(y, self.num_classes, self.compute_dtype)
+        if isinstance(x, tuple):
+            x = (self.encoder.normalize(x[0]), x[1])
         else:
             x = self.encoder.normalize(x)
-            weights, moves, sums, trace = schedules.online_step(
-                theta, classifier, x, y, self.solver
-            )
-            self._apply_consensus(classifier, weights, moves, sums)
-        residual = self._update_layer_metrics(trace)
-        logs = self._update_metrics(trace.embedding, y, theta, classifier)
+        theta, classifier = self.weights_as_tensors()
+        update = self.algorithm.step(
+            theta, classifier, x, y, self.solver, exact=self.optimizer is None
+        )
+        self._apply(update)
+        residual = self._update_layer_metrics(update.trace)
+        logs = self._update_metrics(
+            update.trace.embedding, y, theta, classifier
+        )
         return {**logs, **residual}
 
     def test_step(self, data):
         x, y, _ = keras.utils.unpack_x_y_sample_weight(data)
-        y = inputs.label_vectors(y, self.num_classes, self.compute_dtype)
+        y = tensors.label_vectors(y, self.num_classes, self.compute_dtype)
         theta, classifier = self.weights_as_tensors()
         return self._update_metrics(self(x), y, theta, classifier)
 
@@ -216,7 +204,7 @@ class VDSH(keras.Model):
         return codes.pack(codes.binarize(embedding))
 
     def set_depth(self, depth: int) -> None:
-        """Wakes layers (see `HashEncoder.set_depth`), and retraces."""
+        """Activates layers (see `HashEncoder.set_depth`), and retraces."""
         if depth == self.encoder.depth:
             return
         if self.store is not None:
@@ -228,32 +216,16 @@ class VDSH(keras.Model):
         self.train_function = self.test_function = None
         self.predict_function = None
 
-    def full_dataset(self, x, y, batch_size):
-        """Batches of ((x, index), y); makes the store if there is none."""
-        if isinstance(x, tf.data.Dataset):
-            rows = [tuple(map(np.asarray, batch)) for batch in x]
-            x, y = (np.concatenate(part) for part in zip(*rows, strict=True))
-        if self.store is None or self.store.num_samples != len(x):
-            self.store = schedules.start_store(
-                *self.weights_as_tensors(), x, self.solver,
-                self.encoder.normalize,
-            )  # fmt: skip
-        return tf.data.Dataset.from_tensor_slices(
-            ((x, np.arange(len(x), dtype=np.int32)), y)
-        ).batch(batch_size)
+    @property
+    def store(self):
+        """State per sample of the full schedule, or None."""
+        return self.algorithm.store
 
     def weights_as_tensors(self):
-        """Awake kernels with None in place 0, and the classifier."""
-        kernels = self.encoder.awake_kernels
-        theta = (None, *[tf.convert_to_tensor(k.value) for k in kernels])
+        """Active kernels, and the classifier."""
+        kernels = self.encoder.active_kernels
+        theta = tuple(tf.convert_to_tensor(k.value) for k in kernels)
         return theta, tf.convert_to_tensor(self.classifier.value)
-
-    def assign_weights(self, theta, classifier):
-        for kernel, value in zip(
-            self.encoder.awake_kernels, theta[1:], strict=True
-        ):
-            kernel.assign(value)
-        self.classifier.assign(classifier)
 
     def get_config(self):
         encoder = self.encoder
@@ -268,8 +240,16 @@ class VDSH(keras.Model):
             "grow_from": encoder.grow_from,
             "seed": encoder.seed,
             "center": encoder.center,
-            **dataclasses.asdict(self.solver),
+            "solver": dataclasses.asdict(self.solver),
         }
+
+    @classmethod
+    def from_config(cls, config):
+        """Also reads what version 0.1.0 wrote, with a flat solver."""
+        if "solver" not in config:
+            solver, config = config_lib.solver_from_0_1(config)
+            config["solver"] = solver
+        return super().from_config(config)
 
     def get_compile_config(self):
         if not self.compiled:
@@ -296,26 +276,26 @@ class VDSH(keras.Model):
             )
         self.encoder.set_center(x)
 
-    def _apply_consensus(self, classifier, weights, moves, sums):
-        if self.optimizer is None:
-            self.assign_weights(weights.theta, weights.classifier)
+    def _apply(self, update):
+        """Gives the moves to the optimizer, or takes them as they are."""
+        variables = [*self.encoder.active_kernels, self.classifier]
+        moves = [*update.theta, update.classifier]
+        if self.optimizer is not None:
+            self.optimizer.apply(moves, variables)
             return
-        moves = list(moves[1:])
-        moves.append(
-            subproblems.classifier_gradient(
-                classifier, sums.zz, sums.zy, sums.count, self.solver.alpha_w
-            )
-        )
-        self.optimizer.apply(
-            moves, [*self.encoder.awake_kernels, self.classifier]
-        )
+        for variable, move in zip(variables, moves, strict=True):
+            variable.assign_sub(move)
 
     def _update_metrics(self, embedding, y, theta, classifier):
         count = tf.cast(tf.shape(y)[0], y.dtype)
         total = objective.objective(
-            embedding, y, theta, classifier,
-            self.solver.alpha_theta, self.solver.alpha_w,
-        )  # fmt: skip
+            embedding,
+            y,
+            theta,
+            classifier,
+            self.solver.alpha_theta,
+            self.solver.alpha_w,
+        )
         # Of several labels, the best-scored one must be among them.
         best = tf.argmax(tf.matmul(embedding, classifier), axis=-1)
         correct = tf.gather(y, best, batch_dims=1)
@@ -327,7 +307,7 @@ class VDSH(keras.Model):
         }
 
     def _update_layer_metrics(self, trace):
-        places = [m - 1 for m in self.encoder.awake]
+        places = [m - 1 for m in self.encoder.active]
         self.layer_residual.update_state(trace.residual, places)
         self.layer_dual.update_state(trace.dual, places)
         return {

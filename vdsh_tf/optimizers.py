@@ -8,11 +8,13 @@ import tensorflow as tf
 # Moves of front layers can be 1e-12; a larger epsilon hides them from Adam. A
 # much smaller one divides moves by squares that have rounded to zero.
 EPSILON = 1e-18
+# From here on an optimizer's epsilon stalls front layers noticeably.
+_LARGE_EPSILON = 1e-9
 
 
 @keras.saving.register_keras_serializable("vdsh_tf")
 class FusedAdam(keras.optimizers.Adam):
-    """Keras' Adam with one TensorFlow kernel a variable instead of ten.
+    """Keras' Adam with one TensorFlow kernel per variable instead of ten.
 
     The same rule and the same state. Beside a layer's four products, ten
     passes over its weights are a fifth of a step at width 256.
@@ -45,29 +47,29 @@ def adam(learning_rate: float = 1e-3, weight_decay: float = 0.0) -> FusedAdam:
     )
 
 
-def for_schedule(optimizer, schedule: str):
+def for_schedule(optimizer, schedule):
     """The optimizer that `VDSH.compile` was asked for, or an error.
 
     Args:
         optimizer: "auto", None, or anything `keras.optimizers.get` takes.
-        schedule: "online" or "full".
+        schedule: of `solver.schedules`.
     """
     if isinstance(optimizer, str) and optimizer == "auto":
-        return adam() if schedule == "online" else None
+        return adam() if schedule.takes_optimizer else None
     if optimizer is None:
         return None
     optimizer = keras.optimizers.get(optimizer)
-    if schedule == "full":
+    if not schedule.takes_optimizer:
         raise ValueError(
-            'schedule="full" is Algorithm 1 to the letter: its consensus is '
-            "line 12, so `optimizer` must be None. Received: "
+            f'schedule="{schedule.name}" is Algorithm 1 to the letter: its '
+            "consensus is line 12, so `optimizer` must be None. Received: "
             f'optimizer={optimizer.name}. Use schedule="online" with it.'
         )
     epsilon = getattr(optimizer, "epsilon", 0.0)
-    if epsilon > 1e-9:
+    if epsilon > _LARGE_EPSILON:
         warnings.warn(
             f"{optimizer.name} has epsilon={epsilon:g}, but consensus moves "
-            "can be as small as 1e-6: front layers may stall. Use "
+            "of front layers can be as small as 1e-12: they may stall. Use "
             f"epsilon={EPSILON:g}, or vdsh_tf.optimizers.adam.",
             stacklevel=3,
         )

@@ -2,7 +2,9 @@
 
 import tensorflow as tf
 
+from vdsh_tf.solver import subproblems
 from vdsh_tf.solver import weight_copies
+from vdsh_tf.solver.records import numbered
 
 
 def objective(embedding, y, theta, classifier, alpha_theta, alpha_w):
@@ -14,57 +16,62 @@ def objective(embedding, y, theta, classifier, alpha_theta, alpha_w):
     Args:
         embedding: [batch, K], F(x).
         y: [batch, C], label vectors.
-        theta: per-layer kernels, entry 0 unused.
+        theta: per-layer kernels.
         classifier: [K, C].
         alpha_theta, alpha_w: scalars >= 0.
     """
     error = tf.matmul(embedding, classifier) - y
     total = 0.5 * _sq(error) + 0.5 * alpha_w * _sq(classifier)
     if alpha_theta:
-        total += 0.5 * alpha_theta * tf.add_n([_sq(t) for t in theta[1:]])
+        total += 0.5 * alpha_theta * tf.add_n([_sq(t) for t in theta])
     return total
 
 
-def augmented_lagrangian(weights, state, y, penalties):
+def augmented_lagrangian(weights, x, state, y, gamma, solver):
     """Eq. 9 after an iteration, with the weight copies in low-rank form.
 
     Args:
-        weights: admm.Weights after `consensus_step`.
-        state: admm.SampleState after the `sample_step` before it.
+        weights: Weights after `full.consensus_step`.
+        x: [batch, d], inputs.
+        state: SampleState after the `full.sample_step` before it.
         y: [batch, C], label vectors.
-        penalties: admm.Penalties.
+        gamma: one scalar per layer.
+        solver: config.Solver.
     """
-    z, u = state.z, state.u
+    z, u = {0: x, **numbered(state.z)}, numbered(state.u)
     total = objective(
-        z[-1], y, weights.theta, weights.classifier,
-        penalties.alpha_theta, penalties.alpha_w,
-    )  # fmt: skip
-    for m in range(1, len(weights.theta)):
-        moves = (z[m - 1], state.a[m], state.prev_z[m - 1], state.prev_a[m])
+        state.z[-1],
+        y,
+        weights.theta,
+        weights.classifier,
+        solver.alpha_theta,
+        solver.alpha_w,
+    )
+    history = zip(*weights[:3], state.moves(x), gamma, strict=True)
+    for m, (theta, prev, prev2, moves, g) in enumerate(history, start=1):
         # Line 12 has made theta(k-1) of line 11 the previous value.
-        copy = weight_copies.copy_of(
-            weights.prev_theta[m], weights.prev2_theta[m], *moves
-        )
-        gap = weight_copies.gap_of(
-            weights.theta[m], weights.prev_theta[m], weights.prev2_theta[m],
-            *moves,
-        )  # fmt: skip
+        copy = weight_copies.copy_of(prev, prev2, *moves)
+        violation = weight_copies.violation_of(theta, prev, prev2, *moves)
         f = tf.nn.relu(copy.matvec(z[m - 1]))
-        total += 0.5 * penalties.beta * _sq(z[m] - f + u[m])
-        total += 0.5 * penalties.gamma[m] * tf.reduce_sum(gap.squared_norm())
+        total += 0.5 * solver.beta * _sq(z[m] - f + u[m])
+        total += 0.5 * g * tf.reduce_sum(violation.squared_norm())
     return total
 
 
-def weight_dual_norms(weights, state, penalties):
+def mean_norms(layers):
+    """Mean over samples of the length of rows, for each layer: [M]."""
+    squares = [subproblems.row_sum(tf.square(rows)) for rows in layers]
+    return tf.stack([tf.reduce_mean(tf.sqrt(s)) for s in squares])
+
+
+def weight_dual_norms(weights, x, state, gamma):
     """Mean over samples of gamma |v_{i,m}|, for each layer: [M]."""
     norms = []
-    for m in range(1, len(weights.theta)):
-        dual = weight_copies.dual_of(
-            weights.theta[m], weights.prev_theta[m],
-            state.z[m - 1], state.a[m],
-        )  # fmt: skip
+    history = zip(*weights[:2], state.moves(x), gamma, strict=True)
+    for theta, prev, (x_m, a, *_), g in history:
+        dual = weight_copies.dual_of(theta, prev, x_m, a)
         sq_norm = tf.maximum(dual.squared_norm(), 0)
-        norms.append(penalties.gamma[m] * tf.reduce_mean(tf.sqrt(sq_norm)))
+        norms.append(g * tf.reduce_mean(tf.sqrt(sq_norm)))
     return tf.stack(norms)
 
 

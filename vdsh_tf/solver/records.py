@@ -1,27 +1,26 @@
-"""What Algorithm 1 keeps and passes on: tuples of tensors."""
+"""What the algorithms keep and pass on: tuples of tensors.
+
+A per-layer tuple has one entry per layer, the code layer last. `numbered`
+gives it the paper's numbers, 1 to M.
+"""
 
 from typing import NamedTuple
 
 import tensorflow as tf
 
 
-class Penalties(NamedTuple):
-    """alpha_theta, alpha_w, beta: scalars; gamma: one scalar a layer.
-
-    `margin` > 0 adds `subproblems.Margin` with `margin_weight` (in units of
-    beta) to the code layer; 0 is the paper's algorithm.
-    """
-
-    alpha_theta: float
-    alpha_w: float
-    beta: float
-    gamma: tuple
-    margin: float = 0.0
-    margin_weight: float = 0.0
+def numbered(layers) -> dict:
+    """Entries of a per-layer tuple by layer number: {1: ..., M: ...}."""
+    return dict(enumerate(layers, start=1))
 
 
 class Weights(NamedTuple):
-    """What all samples share: theta at iterations k, k-1, k-2, and W."""
+    """What all samples share: theta at iterations k, k-1, k-2, and W.
+
+    Attributes:
+        theta, prev_theta, prev2_theta: per-layer kernels [D_in, D_out].
+        classifier: [K, C].
+    """
 
     theta: tuple
     prev_theta: tuple
@@ -33,38 +32,31 @@ class SampleState(NamedTuple):
     """What each sample keeps between iterations, layer by layer.
 
     Attributes:
-        z: codes; z[0] is the input.
+        z: codes.
         u: their duals.
-        a: weight moves of the last iteration. None in a fresh state, whose
-            weight copies are theta itself.
+        a: weight moves of the last iteration.
         prev_z, prev_a: codes and moves one iteration earlier.
     """
 
     z: tuple
     u: tuple
-    a: tuple | None = None
-    prev_z: tuple | None = None
-    prev_a: tuple | None = None
+    a: tuple
+    prev_z: tuple
+    prev_a: tuple
 
+    def moves(self, x):
+        """For each layer (x, a, prev_x, prev_a), as `weight_copies` asks.
 
-class Codes(NamedTuple):
-    """What lines 5-9 leave behind, layer by layer.
-
-    Attributes:
-        embedding: [batch, K], output of the code layer before the step.
-        z: codes, moved.
-        u: their duals, moved.
-        gap: z - f, with f from before the step.
-        answers: responses of fresh weight copies to their inputs.
-        lag: how far these stay behind what line 11 asks for.
-    """
-
-    embedding: tf.Tensor
-    z: tuple
-    u: tuple
-    gap: tuple
-    answers: tuple
-    lag: tuple
+        Args:
+            x: [batch, d], inputs of the first layer.
+        """
+        return zip(
+            (x, *self.z[:-1]),
+            self.a,
+            (x, *self.prev_z[:-1]),
+            self.prev_a,
+            strict=True,
+        )
 
 
 class Sums(NamedTuple):
@@ -72,8 +64,8 @@ class Sums(NamedTuple):
 
     Attributes:
         count: number of samples.
-        outer: for each layer sum_i x_i a_i^T, [D_in, D_out]; with a metric
-            sum_i M^-1 x_i a_i^T.
+        outer: for each layer sum_i x_i a_i^T, [D_in, D_out]; with a metric M
+            in gamma's term sum_i M^-1 x_i a_i^T.
         zz: sum_i z_M z_M^T, [K, K].
         zy: sum_i z_M y^T, [K, C].
     """
@@ -85,10 +77,10 @@ class Sums(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """What a sample step saw, for logging.
+    """What a step saw, for logging.
 
     Attributes:
-        embedding: [batch, K], output of the code layer before the step.
+        embedding: [batch, K], output of the network before the step.
         residual: [M], mean over samples of |z_m - f_m| after the codes moved.
         dual: [M], mean over samples of beta |u_m|.
     """
@@ -96,3 +88,17 @@ class Trace(NamedTuple):
     embedding: tf.Tensor
     residual: tf.Tensor
     dual: tf.Tensor
+
+
+class Update(NamedTuple):
+    """What a step proposes: `variable - gradient` for each variable.
+
+    Attributes:
+        theta: for each layer theta - theta+ of line 12.
+        classifier: [K, C], the same for line 14, or its gradient.
+        trace: Trace.
+    """
+
+    theta: tuple
+    classifier: tf.Tensor
+    trace: Trace

@@ -1,77 +1,128 @@
-"""How Algorithm 1 meets batches: online (default) and full.
-
-Both run the same `admm.sample_step` and `admm.consensus_step`.
+"""How Algorithm 1 meets batches: two schedules, one interface.
 
 online: every batch starts from a forward pass, runs one or more iterations as
     if it were all data, and proposes its consensus. No state per sample.
 full:   the state of every sample persists, and one consensus closes each pass
     over the data. Independent of how the data is split into batches.
+
+`prepare` gets what `fit` was given, `step` one batch. This is the only place
+that knows the schedules by name.
 """
 
 import numpy as np
 import tensorflow as tf
 
-from vdsh_tf.solver import admm
-from vdsh_tf.solver import store
-from vdsh_tf.solver import weight_copies
+from vdsh_tf.config import require
+from vdsh_tf.solver import consensus
+from vdsh_tf.solver import full
+from vdsh_tf.solver import online
+from vdsh_tf.solver.records import Update
+from vdsh_tf.solver.store import SampleStore
 
 
-def penalties_of(solver, gamma):
-    """admm.Penalties from settings and one gamma a layer."""
-    return admm.Penalties(
-        solver.alpha_theta, solver.alpha_w, solver.beta, tuple(gamma),
-        solver.margin, solver.margin_weight,
-    )  # fmt: skip
+class Online:
+    """Batches on their own; the default."""
+
+    name = "online"
+    # Whether an optimizer may apply the moves, and depth may grow.
+    takes_optimizer = True
+    store = None
+
+    def prepare(self, weights, x, y, batch_size, solver, normalize):
+        """What `fit` trains on: the data as it is."""
+        return x, y, batch_size
+
+    def step(self, theta, classifier, x, y, solver, exact) -> Update:
+        """See `online.step`."""
+        return online.step(theta, classifier, x, y, solver, exact)
 
 
-def fixed_gamma(solver, num_layers):
-    """The user's gamma for every layer, or None when it is relative."""
-    if solver.gamma is None:
-        return None
-    return (None, *[solver.gamma] * num_layers)
+class Full:
+    """Algorithm 1 to the letter; keeps 5 numbers per sample and unit.
 
-
-def online_step(theta, classifier, x, y, solver):
-    """Iterates on one batch from a forward start.
-
-    Args:
-        theta: per-layer kernels, entry 0 None.
-        classifier: [K, C].
-        x: [batch, d], unit-length rows.
-        y: [batch, C], label vectors.
-        solver: config.Solver.
-
-    Returns:
-        weights: admm.Weights after the last consensus.
-        moves: how far theta moved, layer by layer: theta - theta+.
-        sums: admm.Sums of the last sweep.
-        trace: admm.Trace; its embedding is that of `theta` itself.
+    Attributes:
+        store: SampleStore, made when training starts.
     """
-    state, responses = admm.start_samples(theta, x)
-    along = None
-    if solver.input_metric:
-        along = tuple(
-            weight_copies.directions(x, solver.input_metric)
-            for x in state.z[:-1]
+
+    name = "full"
+    takes_optimizer = False
+
+    def __init__(self):
+        self.store: SampleStore | None = None
+
+    def prepare(self, weights, x, y, batch_size, solver, normalize):
+        """Makes the store if there is none.
+
+        Args:
+            weights: starting theta and classifier, as tensors.
+            x, y: arrays, or x a finite `tf.data` dataset of batches.
+            batch_size: rows per step; does not change the result.
+            solver: config.Solver.
+            normalize: function that the encoder applies to raw rows.
+
+        Returns:
+            Batches of ((x, index), y), in the place of x, y and batch size;
+            the index is a row's place in the store.
+        """
+        if isinstance(x, tf.data.Dataset):
+            rows = [tuple(map(np.asarray, batch)) for batch in x]
+            x, y = (np.concatenate(part) for part in zip(*rows, strict=True))
+        if self.store is None or self.store.num_samples != len(x):
+            self.store = start_store(*weights, x, solver, normalize)
+        index = np.arange(len(x), dtype=np.int32)
+        dataset = tf.data.Dataset.from_tensor_slices(((x, index), y))
+        return dataset.batch(batch_size or 256), None, None
+
+    def step(self, theta, classifier, x, y, solver, exact) -> Update:
+        """One batch of a pass; moves are zero until all samples were seen.
+
+        Args:
+            theta, classifier: current weights, as tensors.
+            x: unit-length rows [batch, d] and their places [batch].
+            y: [batch, C], label vectors.
+            solver: config.Solver.
+            exact: not used; line 14 is always solved.
+        """
+        x, index = x
+        store = self.store
+        gamma = tuple(map(tf.convert_to_tensor, store.gamma))
+        weights = store.weights(theta, classifier)
+        state, sums, trace = full.sample_step(
+            weights, x, store.read(index), y, gamma, solver
         )
-    gamma = fixed_gamma(solver, len(theta) - 1)
-    if gamma is None:
-        gamma = admm.relative_gamma(
-            state.z, solver.beta, solver.copy_step, along
-        )
-    penalties = penalties_of(solver, gamma)
-    weights = admm.start_weights(theta, classifier)
-    embedding = state.z[-1]
-    moves = []
-    for sweep in range(solver.sweeps):
-        state, sums, trace = admm.sample_step(
-            weights, state, y, penalties, solver,
-            responses if sweep == 0 else None, along,
-        )  # fmt: skip
-        weights, move = admm.consensus_step(weights, sums, penalties)
-        moves.append(move)
-    total = (None, *map(tf.add_n, zip(*[m[1:] for m in moves], strict=True)))
-    return weights, total, sums, trace._replace(embedding=embedding)
+        store.write(index, state)
+        total = store.add(sums)
+
+        def close_pass():
+            new, moves = full.consensus_step(weights, total, gamma, solver)
+            store.keep_history(new)
+            store.clear_sums()
+            return (*moves, classifier - new.classifier)
+
+        def go_on():
+            return tuple(map(tf.zeros_like, (*theta, classifier)))
+
+        done = total.count >= store.num_samples
+        *moves, classifier_move = tf.cond(done, close_pass, go_on)
+        # The step saw every sample's own copies; Eq. 4 is about theta.
+        embedding = full.start_samples(theta, x).z[-1]
+        trace = trace._replace(embedding=embedding)
+        return Update(tuple(moves), classifier_move, trace)
+
+
+SCHEDULES = {schedule.name: schedule for schedule in (Online, Full)}
+
+
+def make(name: str) -> Online | Full:
+    """The schedule called `name`."""
+    require(
+        name in SCHEDULES,
+        "schedule",
+        name,
+        " or ".join(SCHEDULES),
+        "the two ways to run Algorithm 1",
+    )
+    return SCHEDULES[name]()
 
 
 def start_store(theta, classifier, x, solver, normalize, batch_size=1024):
@@ -82,60 +133,17 @@ def start_store(theta, classifier, x, solver, normalize, batch_size=1024):
         x: [N, d] array of raw rows.
         solver: config.Solver.
         normalize: function that the encoder applies to raw rows.
-        batch_size: rows of a forward pass; does not change the result.
+        batch_size: rows per forward pass; does not change the result.
     """
-    weights = admm.start_weights(theta, classifier)
-    store = store.SampleStore(weights, len(x))
-    sq_norms = np.zeros(len(theta) - 1)
+    store = SampleStore(full.start_weights(theta, classifier), len(x))
+    sq_norms = np.zeros(len(theta))
     for start in range(0, len(x), batch_size):
         rows = normalize(x[start : start + batch_size])
-        state, _ = admm.start_samples(theta, rows)
-        zeros = tuple(map(tf.zeros_like, state.z))
-        index = tf.range(start, start + len(rows))
-        store.write(
-            index,
-            state._replace(a=zeros, prev_z=state.z, prev_a=zeros),
-        )
-        sq_norms += [np.sum(np.square(z, dtype="f8")) for z in state.z[:-1]]
-    gamma = fixed_gamma(solver, len(theta) - 1)
-    if gamma is None:
-        scale = solver.beta * (1.0 / solver.copy_step - 1.0)
-        gamma = (None, *(scale * sq_norms / len(x)))
-    for variable, value in zip(store.gamma, gamma[1:], strict=True):
-        variable.assign(value)
+        state = full.start_samples(theta, rows)
+        store.write(tf.range(start, start + len(rows)), state)
+        inputs = (rows, *state.z[:-1])
+        sq_norms += [np.sum(np.square(z, dtype="f8")) for z in inputs]
+    gamma = consensus.relative_gamma(list(sq_norms / len(x)), solver)
+    for variable, value in zip(store.gamma, gamma, strict=True):
+        variable.assign(tf.cast(value, variable.dtype))
     return store
-
-
-def full_step(store, theta, classifier, x, index, y, solver, assign):
-    """One batch of a pass; closes the pass when all samples have been seen.
-
-    Args:
-        store: SampleStore.
-        theta, classifier: current weights, as tensors.
-        x: [batch, d], unit-length rows.
-        index: [batch], their places in the store.
-        y: [batch, C], label vectors.
-        solver: config.Solver.
-        assign: called with the new theta and classifier at the consensus.
-
-    Returns:
-        admm.Trace.
-    """
-    gamma = (None, *[tf.convert_to_tensor(g) for g in store.gamma])
-    penalties = penalties_of(solver, gamma)
-    weights = store.weights(theta, classifier)
-    state, sums, trace = admm.sample_step(
-        weights, store.read(index, x), y, penalties, solver
-    )
-    store.write(index, state)
-    total = store.add(sums)
-
-    def close_pass():
-        new, _ = admm.consensus_step(weights, total, penalties)
-        store.keep_history(new)
-        store.clear_sums()
-        assign(new.theta, new.classifier)
-        return True
-
-    tf.cond(total.count >= store.num_samples, close_pass, lambda: False)
-    return trace

@@ -8,8 +8,8 @@ import tensorflow as tf
 # must not decide whether such a unit counts as active.
 KINK = 1e-6
 
-# Least weight of staying at the centre, beside a weight of 1 for the target.
-LEAST_STAY = 1e-3
+# Least weight of |z - center|^2, beside a weight of 1 for the target.
+LEAST_PROXIMAL_WEIGHT = 1e-3
 
 
 def row_sum(x):
@@ -43,14 +43,14 @@ def solve_top_code(center, y, classifier, beta):
             numbers.
     """
     bits, classes = classifier.shape
-    lag = y - tf.matmul(center, classifier)
+    error = y - tf.matmul(center, classifier)
     if classes <= bits:
         gram = tf.matmul(classifier, classifier, transpose_a=True)
-        lag = _ridge_solve(gram, beta, lag)
-        return tf.matmul(lag, classifier, transpose_b=True)
+        error = _ridge_solve(gram, beta, error)
+        return tf.matmul(error, classifier, transpose_b=True)
     gram = tf.matmul(classifier, classifier, transpose_b=True)
     return _ridge_solve(
-        gram, beta, tf.matmul(lag, classifier, transpose_b=True)
+        gram, beta, tf.matmul(error, classifier, transpose_b=True)
     )
 
 
@@ -92,17 +92,22 @@ class Margin(NamedTuple):
     size: float
     weight: float
 
-    def gap(self, response):
-        """[batch, K] >= 0: how far each response is from its margin."""
+    def shortfall(self, response):
+        """[batch, K] >= 0: by how much each response misses its margin."""
         return tf.abs(self.wanted) * tf.nn.relu(
             self.size - self.wanted * response
         )
 
 
-def solve_hidden_code(
-    lag, copy, active, response,
-    steps=1, margin=None, shared=False, keep_error=False,
-):  # fmt: skip
+def margin_of(y, classifier, solver) -> Margin | None:
+    """The margin that the solver asks for on the code layer, if any."""
+    if not solver.margin:
+        return None
+    wanted = wanted_bits(y, classifier)
+    return Margin(wanted, solver.margin, solver.margin_weight)
+
+
+def solve_hidden_code(error, copy, active, response, solver, margin=None):
     """Hands the error of layer m+1 down to the code of layer m (line 8).
 
     Lowers over z, for every sample,
@@ -112,39 +117,40 @@ def solve_hidden_code(
     (and the margin's term, when layer m+1 is the code layer and has one) by
     sub-gradient steps from `center`, where the first term is at its
     minimum. Each step is an exact line search on the current linear piece.
-    Only units that are active below move: a ReLU cannot answer with anything
+    Only units that are active below move: a ReLU cannot respond with anything
     but zero elsewhere, and the error put there would be lost to all layers
     underneath. Center and target, f_m - u_m and z_{m+1} + u_{m+1}, are not
     needed: moves far smaller than a code keep all their digits.
 
     Args:
-        lag: [batch, D_{m+1}], target - response.
+        error: [batch, D_{m+1}], target - response.
         copy: SampleMatrix of layer m+1.
         active: [batch, D_m] bool, whether f_m is active.
         response: [batch, D_{m+1}], copy applied to the centre.
-        steps: number of sub-gradient steps; two matmuls each.
+        solver: config.Solver, of which count here
+            `code_steps`: number of sub-gradient steps, two matmuls each.
+            `shared_step`: whether all samples of the batch take one step
+            length, which minimises the sum of their problems. A sample's own
+            length depends on how hard it pulls and so weighs samples against
+            each other; a shared one keeps the direction of their sum.
+            `preserve_error_norm`: whether the first term has the weight that
+            makes the move half as long as the error that it responds to, or
+            as long as a weight of `LEAST_PROXIMAL_WEIGHT` lets it be.
         margin: Margin of layer m+1, or None.
-        shared: whether all samples of the batch take one step length, which
-            minimises the sum of their problems. A sample's own length
-            depends on how hard it pulls and so weighs samples against each
-            other; a shared one keeps the direction of their sum.
-        keep_error: whether the first term has the weight that makes the move
-            half as long as the error that it answers, or as long as a weight
-            of `LEAST_STAY` lets it be; for one step.
 
     Returns:
         move: [batch, D_m], z - center.
-        answer: [batch, D_{m+1}], copy applied to `move`.
+        change: [batch, D_{m+1}], copy applied to `move`.
     """
-    moved, answer, stay = 0.0, 0.0, 1.0
-    for step in range(steps):
-        now = response + answer
+    moved, change, proximal_weight = 0.0, 0.0, 1.0
+    for step in range(solver.code_steps):
+        now = response + change
         on = now > KINK
-        error = tf.where(on, answer - lag, 0.0)
+        misfit = tf.where(on, change - error, 0.0)
         if margin is not None:
-            gap = margin.gap(now)
-            error -= margin.weight * margin.wanted * gap
-        g = copy.rmatvec(error)
+            shortfall = margin.shortfall(now)
+            misfit -= margin.weight * margin.wanted * shortfall
+        g = copy.rmatvec(misfit)
         if step > 0:
             g += moved
         g = tf.where(active, g, 0.0)
@@ -152,28 +158,38 @@ def solve_hidden_code(
         sq_bent = tf.square(bent)
         bend = row_sum(tf.where(on, sq_bent, 0.0))
         if margin is not None:
-            bend += margin.weight * row_sum(tf.where(gap > 0, sq_bent, 0.0))
+            short = tf.where(shortfall > 0, sq_bent, 0.0)
+            bend += margin.weight * row_sum(short)
         sq = row_sum(tf.square(g))
-        if shared:
+        if solver.shared_step:
             sq, bend = tf.reduce_sum(sq), tf.reduce_sum(bend)
-        if keep_error:
-            stay = _stay(error, sq, bend, shared)
-        length = tf.math.divide_no_nan(sq, stay * sq + bend)
+        if solver.preserve_error_norm:
+            proximal_weight = _proximal_weight(misfit, sq, bend, solver)
+        length = tf.math.divide_no_nan(sq, proximal_weight * sq + bend)
         moved -= length * g
-        answer -= length * bent
-    return moved, answer
+        change -= length * bent
+    return moved, change
 
 
-def _stay(error, sq, bend, shared):
-    """Weight of |z - center|^2 for which a step g moves by |error| / 2."""
-    sq_error = row_sum(tf.square(error))
-    if shared:
-        sq_error = tf.reduce_sum(sq_error)
-    wanted = 2.0 * tf.sqrt(tf.math.divide_no_nan(sq, sq_error))
-    return tf.maximum(wanted - tf.math.divide_no_nan(bend, sq), LEAST_STAY)
+def _proximal_weight(misfit, sq, bend, solver):
+    """Weight of |z - center|^2 for which a step g moves by |misfit| / 2."""
+    sq_misfit = row_sum(tf.square(misfit))
+    if solver.shared_step:
+        sq_misfit = tf.reduce_sum(sq_misfit)
+    wanted = 2.0 * tf.sqrt(tf.math.divide_no_nan(sq, sq_misfit))
+    weight = wanted - tf.math.divide_no_nan(bend, sq)
+    return tf.maximum(weight, LEAST_PROXIMAL_WEIGHT)
 
 
-def solve_weight_copy(sq_norm, lag, response, beta, gamma):
+def solve_copy(sq_norm, error, response, beta, gamma, margin=None):
+    """Line 11 for one layer; the code layer may have a margin."""
+    copy = (sq_norm, error, response, beta, gamma)
+    if margin is None:
+        return solve_weight_copy(*copy)
+    return solve_code_copy(*copy, margin)
+
+
+def solve_weight_copy(sq_norm, error, response, beta, gamma):
     """Moves each sample's copy of a layer towards its target (line 11).
 
     For every sample and unit j, minimises over the weight column t_j
@@ -191,8 +207,8 @@ def solve_weight_copy(sq_norm, lag, response, beta, gamma):
     Args:
         sq_norm: [batch, 1], |x|^2 of the layer's input x = z_{m-1}; with a
             metric M in the second term, x . M^-1 x.
-        lag: [batch, D_out], target - response, the target being z_m + u_m.
-        response: [batch, D_out], p x: what the centre answers to x.
+        error: [batch, D_out], target - response, the target being z_m + u_m.
+        response: [batch, D_out], p x: the centre's response to x.
         beta, gamma: scalars > 0.
 
     Returns:
@@ -201,15 +217,15 @@ def solve_weight_copy(sq_norm, lag, response, beta, gamma):
     """
     rho = tf.math.divide_no_nan(gamma, sq_norm)
     share = beta / (beta + rho)
-    # Above the kink the best move is `share * lag`, but not beyond the kink.
-    on = tf.maximum(share * lag, -response)
+    # Above the kink the best move is `share * error`, but not beyond the kink.
+    on = tf.maximum(share * error, -response)
     off = -tf.nn.relu(response)
-    on_costs_less = tf.sqrt(1.0 - share) * lag <= response + lag
+    on_costs_less = tf.sqrt(1.0 - share) * error <= response + error
     move = tf.where(on_costs_less, on, off)
     return move * tf.math.reciprocal_no_nan(sq_norm)
 
 
-def solve_code_copy(sq_norm, lag, response, beta, gamma, margin):
+def solve_code_copy(sq_norm, error, response, beta, gamma, margin):
     """`solve_weight_copy` for a code layer with a margin.
 
     The scalar problem of unit j gains a term and a kink,
@@ -220,13 +236,13 @@ def solve_code_copy(sq_norm, lag, response, beta, gamma, margin):
     and is quadratic below, between and above the kinks 0 and wanted * size.
     The minimiser is the best of the three pieces' own.
     """
-    target = response + lag
+    target = response + error
     rho = tf.math.divide_no_nan(gamma, sq_norm)
     weight = beta * margin.weight
 
     def cost(s):
         fit = beta * tf.square(target - tf.nn.relu(s))
-        hinge = weight * tf.square(margin.gap(s))
+        hinge = weight * tf.square(margin.shortfall(s))
         return fit + hinge + rho * tf.square(s - response)
 
     def stationary(relu_on, hinge_on):
@@ -261,9 +277,3 @@ def solve_classifier(zz, zy, alpha_w):
     """
     gram = zz + alpha_w * tf.eye(zz.shape[0], dtype=zz.dtype)
     return tf.linalg.cholesky_solve(tf.linalg.cholesky(gram), zy)
-
-
-def classifier_gradient(classifier, zz, zy, count, alpha_w):
-    """Gradient of line 14's objective, a sample: what an optimizer follows."""
-    total = tf.matmul(zz, classifier) - zy + alpha_w * classifier
-    return total / count

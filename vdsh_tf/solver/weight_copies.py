@@ -39,7 +39,7 @@ class RankOne(NamedTuple):
 
 
 class SampleMatrix(NamedTuple):
-    """One matrix a sample: a shared kernel plus rank-one terms.
+    """One matrix per sample: a shared kernel plus rank-one terms.
 
     Attributes:
         shared: [D_in, D_out].
@@ -100,10 +100,10 @@ def center_of(theta, prev_theta, x, a):
     return SampleMatrix(2.0 * theta - prev_theta, (RankOne(-1.0, x, a),))
 
 
-def gap_of(theta, prev_theta, prev2_theta, x, a, prev_x, prev_a):
+def violation_of(theta, prev_theta, prev2_theta, x, a, prev_x, prev_a):
     """theta - theta~_i + v_i after iteration k: the gamma term of Eq. 9.
 
-    Line 13 says theta(k) - theta~_i(k) = v_i(k) - v_i(k-1), so the gap is
+    Line 13 says theta(k) - theta~_i(k) = v_i(k) - v_i(k-1), so this is
     2 v_i(k) - v_i(k-1).
     """
     shared = 2.0 * (theta - prev_theta) - (prev_theta - prev2_theta)
@@ -113,13 +113,14 @@ def gap_of(theta, prev_theta, prev2_theta, x, a, prev_x, prev_a):
 
 
 def directions(x, damping):
-    """M^-1 x_i: along which copies move when gamma's term has a metric.
+    """M^-1 x_i: directions in which copies move under a metric M.
 
     With |theta~_i - theta|_M for |theta~_i - theta| in line 11, a copy leaves
     its centre along M^-1 x_i, and |x_i|^2 becomes x_i . M^-1 x_i; line 12
     averages as before. M is the identity plus 1 / `damping` times the square
     of the mean input, in units of an input's mean square: moves along what
-    all samples share become dear, those along what tells them apart do not.
+    all samples share are penalised, those along what tells them apart are
+    not.
 
     Args:
         x: [batch, D_in].
@@ -130,8 +131,8 @@ def directions(x, damping):
     """
     mean = tf.reduce_mean(x, axis=0, keepdims=True)
     unit = tf.maximum(tf.reduce_mean(tf.square(x)), 1e-30)
-    dear = mean / (damping * unit + tf.reduce_sum(tf.square(mean)))
-    return x - tf.matmul(x, mean, transpose_b=True) * dear
+    penalised = mean / (damping * unit + tf.reduce_sum(tf.square(mean)))
+    return x - tf.matmul(x, mean, transpose_b=True) * penalised
 
 
 def _dot(a, b):

@@ -1,8 +1,9 @@
 """Run directories: what a training run leaves on disk, written atomically.
 
-config.json       all settings (`presets.Run`)
+config.json       all settings (`TrainingConfig`)
+data.json         name, shape and classes of the data
 model.keras       the trained model
-history.csv       one row an epoch
+history.csv       one row per epoch
 metrics.json      retrieval quality on the queries; its presence says that
                   the run is finished
 convergence.png   residual and dual of every layer
@@ -20,14 +21,23 @@ import json
 import os
 import re
 import shutil
-
-import keras
+from typing import TYPE_CHECKING
 
 from vdsh_tf import files
-from vdsh_tf.model import VDSH
-from vdsh_tf.training.presets import Run
+from vdsh_tf.training.config import TrainingConfig
+
+if TYPE_CHECKING:
+    from vdsh_tf.model import VDSH
 
 ROOT = "runs"
+
+# Version 0.1.0 did not write data.json.
+_IMAGE_SHAPES_OF_0_1 = {
+    "digits": (8, 8, 1),
+    "mnist": (28, 28, 1),
+    "fashion_mnist": (28, 28, 1),
+    "cifar10": (32, 32, 3),
+}
 
 _ROWS = (
     ("mAP (tie-aware, whole database)", "map"),
@@ -53,19 +63,24 @@ def results_table(result: dict) -> str:
     return "\n".join(lines)
 
 
-def save_model(model: keras.Model, path: str) -> None:
-    """Writes a `.keras` file whole or not at all."""
+def save_model(model: "VDSH", path: str) -> None:
+    """Writes a `.keras` file atomically."""
     with files.replacing(path) as partial:
         model.save(partial)
 
 
-def load_model(path: str) -> VDSH:
+def load_model(path: str) -> "VDSH":
     """Reads a model that `save_model` or `VDSH.save` wrote."""
     if not os.path.isfile(path):
         raise FileNotFoundError(
             f"There must be a model at {path}; it appears when training is "
             "finished. Train first, or name another run."
         )
+    # TensorFlow is imported where a model is needed, not with the directory.
+    import keras
+
+    from vdsh_tf.model import VDSH
+
     try:
         model = keras.saving.load_model(path)
     except Exception as error:
@@ -88,7 +103,7 @@ class RunDirectory:
         self.path = path
 
     @classmethod
-    def create(cls, path: str, run: Run) -> "RunDirectory":
+    def create(cls, path: str, config: TrainingConfig) -> "RunDirectory":
         """Makes a new run directory; never touches an existing one."""
         try:
             os.makedirs(path)
@@ -99,7 +114,7 @@ class RunDirectory:
                 "--run_dir, remove it, or continue it with --resume."
             ) from error
         directory = cls(path)
-        directory.write_json("config.json", run.to_json())
+        directory.write_json("config.json", config.to_json())
         return directory
 
     @classmethod
@@ -130,8 +145,17 @@ class RunDirectory:
             ) from error
 
     @property
-    def run(self) -> Run:
-        return Run.from_json(self.read_json("config.json"))
+    def config(self) -> TrainingConfig:
+        return TrainingConfig.from_json(self.read_json("config.json"))
+
+    @property
+    def image_shape(self) -> tuple[int, int, int] | None:
+        """Shape of one item of a run on pictures, else None."""
+        if os.path.isfile(self.file("data.json")):
+            shape = self.read_json("data.json")["image_shape"]
+        else:
+            shape = _IMAGE_SHAPES_OF_0_1.get(self.config.source.data)
+        return None if shape is None else tuple(shape)
 
     @property
     def finished(self) -> bool:
@@ -145,14 +169,14 @@ class RunDirectory:
             return list(csv.DictReader(f))
 
     def write_history(self, rows: list[dict]) -> None:
-        """Writes one row an epoch; columns are the union of all rows'."""
+        """Writes one row per epoch; columns are the union of all rows'."""
         names = list(dict.fromkeys(key for row in rows for key in row))
         lines = [names, *[[row.get(n, "") for n in names] for row in rows]]
         path = self.file("history.csv")
         with files.replacing(path) as new, open(new, "w", newline="") as f:
             csv.writer(f).writerows(lines)
 
-    def save_checkpoint(self, model: VDSH, epochs_done: int) -> None:
+    def save_checkpoint(self, model: "VDSH", epochs_done: int) -> None:
         """Keeps the state after an epoch, and removes older ones."""
         os.makedirs(self.file("checkpoints"), exist_ok=True)
         stem = self.file("checkpoints", f"epoch_{epochs_done:05d}")

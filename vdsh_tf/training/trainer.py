@@ -6,15 +6,18 @@ import keras
 import numpy as np
 from absl import logging
 
-from vdsh_tf import callbacks
 from vdsh_tf import optimizers
+from vdsh_tf.callbacks import GrowDepth
+from vdsh_tf.callbacks import LayerConvergence
+from vdsh_tf.callbacks import RetrievalEvaluation
 from vdsh_tf.data import datasets
 from vdsh_tf.evaluation import curves
 from vdsh_tf.evaluation import metrics
 from vdsh_tf.evaluation import plots
 from vdsh_tf.model import VDSH
-from vdsh_tf.training.presets import Run
-from vdsh_tf.training.trainer import runs
+from vdsh_tf.solver import schedules
+from vdsh_tf.training import runs
+from vdsh_tf.training.config import TrainingConfig
 
 
 class Stopwatch(keras.callbacks.Callback):
@@ -57,44 +60,47 @@ class EpochRecord(keras.callbacks.Callback):
         self.directory.save_checkpoint(self.model, epoch + 1)
 
 
-def load_data(run: Run, data_dir=None, path=None) -> datasets.Split:
-    """The data set of a run, split as the run says.
+def load_data(
+    config: TrainingConfig, data_dir=None, path=None
+) -> datasets.Split:
+    """The data set of a run, split as its settings say.
 
     Args:
-        run: settings.
+        config: settings.
         data_dir, path: where the data is now, if it has moved.
     """
+    source = config.source
     return datasets.load(
-        run.data,
-        data_dir=data_dir or run.data_dir,
-        path=path or run.path,
-        queries_per_class=run.queries_per_class,
-        validation_per_class=run.validation_per_class,
-        seed=run.seed,
+        source.data,
+        data_dir=data_dir or source.data_dir,
+        path=path or source.path,
+        queries_per_class=source.queries_per_class,
+        validation_per_class=source.validation_per_class,
+        seed=config.seed,
     )
 
 
-def build_model(run: Run, num_classes: int) -> VDSH:
+def build_model(config: TrainingConfig, num_classes: int) -> VDSH:
     """The untrained, compiled model of a run."""
-    online = run.schedule == "online"
+    network, optimization = config.network, config.optimization
+    first = optimization.stages[0]
+    staged = schedules.make(config.schedule).takes_optimizer
     model = VDSH(
-        layers=run.layers,
-        grow_from=run.stages[0].layers if online else None,
+        layers=config.layers,
+        width=network.width,
+        bits=network.bits,
         num_classes=num_classes,
-        **{
-            name: getattr(run, name)
-            for name in (
-                "width", "bits", "schedule", "initializer", "seed", "center",
-                "alpha_theta", "alpha_w", "beta", "gamma", "copy_step",
-                "sweeps", "code_steps", "shared_step", "jacobi",
-                "keep_error", "input_metric", "margin", "margin_weight",
-            )
-        },
-    )  # fmt: skip
-    adam = optimizers.adam(run.stages[0].learning_rate, run.weight_decay)
+        schedule=config.schedule,
+        solver=config.solver,
+        initializer=network.initializer,
+        grow_from=first.layers if staged else None,
+        seed=config.seed,
+        center=network.center,
+    )
+    adam = optimizers.adam(first.learning_rate, optimization.weight_decay)
     model.compile(
-        optimizer=adam if online else None,
-        jit_compile=run.jit_compile and online,
+        optimizer=adam if staged else None,
+        jit_compile=optimization.jit_compile and staged,
     )
     return model
 
@@ -107,28 +113,27 @@ def train(
     Returns:
         Retrieval metrics on the queries, as written to metrics.json.
     """
-    run = directory.run
-    keras.utils.set_random_seed(run.seed)
+    config = directory.config
+    keras.utils.set_random_seed(config.seed)
+    directory.write_json("data.json", _describe(split))
     checkpoint = directory.last_checkpoint()
     stem, done = checkpoint or (None, 0)
     if checkpoint is None:
-        model = build_model(run, split.num_classes)
+        model = build_model(config, split.num_classes)
     else:
-        logging.info("Resuming after epoch %d of %d.", done, run.epochs)
+        logging.info("Resuming after epoch %d of %d.", done, config.epochs)
         model = runs.load_model(f"{stem}.keras")
     rows = directory.read_history()[:done]
     stopwatch = Stopwatch(float(rows[-1]["seconds"]) if rows else 0.0)
-    follow = [stopwatch]
+    callbacks = [stopwatch]
     if len(split.validation):
-        follow.append(
-            callbacks.RetrievalEvaluation(split.validation, split.train)
-        )
-    follow.append(callbacks.LayerConvergence(directory.file("tensorboard")))
-    follow.append(EpochRecord(directory, rows, stopwatch))
-    if run.schedule == "full":
-        _fit_full(model, run, split, stem, done, follow, verbose)
+        callbacks.append(RetrievalEvaluation(split.validation, split.train))
+    callbacks.append(LayerConvergence(directory.file("tensorboard")))
+    callbacks.append(EpochRecord(directory, rows, stopwatch))
+    if model.algorithm.takes_optimizer:
+        fit_online(model, config, split, done, callbacks, verbose)
     else:
-        fit_online(model, run, split, done, follow, verbose)
+        _fit_full(model, config, split, stem, done, callbacks, verbose)
     return finish(directory, model, split, rows)
 
 
@@ -177,49 +182,66 @@ def finish(directory, model, split, rows) -> dict:
     return result
 
 
-def fit_online(model, run, split, done, follow, verbose):
+def fit_online(model, config, split, done, callbacks, verbose):
     """Trains a new or resumed model by batches.
 
     Args:
         model: from `build_model`, or as it was after `done` epochs.
-        run, split: settings and data.
+        config, split: settings and data.
         done: epochs that the model has behind it.
-        follow: callbacks; the first keeps the time and runs before all.
+        callbacks: the first keeps the time and runs before all.
         verbose: as in Keras.
 
     Returns:
         Keras' History.
     """
+    optimization, center = config.optimization, config.network.center
     dataset, steps = split.train_batches(
-        run.batch_size, run.seed, done, run.noise, run.dropout, run.center
+        optimization.batch_size,
+        config.seed,
+        done,
+        optimization.noise,
+        optimization.dropout,
+        center,
     )
     model.build((None, split.train.x.shape[1]))
-    if run.center and not model.encoder.center_is_set:
+    if center and not model.encoder.center_is_set:
         model.encoder.set_center(split.train_mean())
-    grow = callbacks.GrowDepth(run.stages, run.warmup)
+    grow = GrowDepth(optimization.stages, optimization.warmup)
     return model.fit(
         dataset,
-        epochs=run.epochs,
+        epochs=config.epochs,
         initial_epoch=done,
         steps_per_epoch=steps,
-        callbacks=[follow[0], grow, *follow[1:]],
+        callbacks=[callbacks[0], grow, *callbacks[1:]],
         verbose=verbose,
     )
 
 
-def _fit_full(model, run, split, stem, done, follow, verbose):
+def _fit_full(model, config, split, stem, done, callbacks, verbose):
+    optimization = config.optimization
     if stem is not None:
-        model.full_dataset(split.train.x, split.train.y, run.batch_size)
+        model.prepare(split.train.x, split.train.y)
         model.store.load(f"{stem}.npz")
     model.fit(
         split.train.x,
         split.train.y,
-        batch_size=run.batch_size,
-        epochs=run.stages[-1].epochs,
+        batch_size=optimization.batch_size,
+        epochs=optimization.stages[-1].epochs,
         initial_epoch=done,
-        callbacks=follow,
+        callbacks=callbacks,
         verbose=verbose,
     )
+
+
+def _describe(split):
+    """What later steps must know of the data, for data.json."""
+    return {
+        "name": split.name,
+        "image_shape": split.image_shape,
+        "num_classes": split.num_classes,
+        "width": split.train.x.shape[1],
+    }
 
 
 def _layers(model):
