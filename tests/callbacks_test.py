@@ -54,9 +54,13 @@ class GrowDepthTest(case.TestCase):
         grow = GrowDepth(stages, warmup=0.25)
         model = _model(grow_from=stages[0].layers, **kwargs)
         model.fit(
-            x, y, batch_size=16, epochs=grow.epochs, verbose=0,
+            x,
+            y,
+            batch_size=16,
+            epochs=grow.epochs,
+            verbose=0,
             callbacks=[before, grow, after],
-        )  # fmt: skip
+        )
         return model, before, after
 
     def test_waking_layers_changes_no_output_and_restarts_the_optimizer(self):
@@ -105,9 +109,12 @@ class GrowDepthTest(case.TestCase):
         x, y = _data()
         with self.assertRaisesRegex(ValueError, "grow_from=2"):
             _model().fit(
-                x, y, verbose=0, epochs=2,
+                x,
+                y,
+                verbose=0,
+                epochs=2,
                 callbacks=[GrowDepth([Stage(2, 1, 1e-3), Stage(6, 1, 1e-3)])],
-            )  # fmt: skip
+            )
 
     @parameterized.parameters(
         (0, 1, 1e-3), (2, 0, 1e-3), (2, 1, 0.0), (2, 1, float("nan"))
@@ -121,10 +128,17 @@ class LoggingTest(case.TestCase):
     def test_retrieval_evaluation_adds_to_the_logs(self):
         x, y = _data()
         part = datasets.Part(x, y)
-        history = _model().fit(
-            x, y, epochs=3, verbose=0,
-            callbacks=[RetrievalEvaluation(part, part, every=2)],
-        ).history  # fmt: skip
+        history = (
+            _model()
+            .fit(
+                x,
+                y,
+                epochs=3,
+                verbose=0,
+                callbacks=[RetrievalEvaluation(part, part, every=2)],
+            )
+            .history
+        )
         self.assertLen(history["val_map"], 2)
         self.assertBetween(history["val_map"][-1], 0.3, 1.0)
 
@@ -134,9 +148,12 @@ class LoggingTest(case.TestCase):
             convergence = LayerConvergence(folder)
             stages = [Stage(3, 1, 1e-3), Stage(6, 1, 1e-3)]
             _model(grow_from=3).fit(
-                x, y, epochs=2, verbose=0,
+                x,
+                y,
+                epochs=2,
+                verbose=0,
                 callbacks=[GrowDepth(stages), convergence],
-            )  # fmt: skip
+            )
             tags = {}
             for path in glob.glob(os.path.join(folder, "events*")):
                 for event in tf.compat.v1.train.summary_iterator(path):

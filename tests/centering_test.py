@@ -57,9 +57,14 @@ class CenteringTest(case.TestCase):
     def test_full_schedule_centres_too(self):
         x, y = _data()
         model = _model(schedule="full")
+        model.build(x.shape)
+        model.encoder.set_center(x)
+        model.prepare(x, y)
+        z = model.store.read(tf.range(len(x))).z
+        centred = model.encoder.normalize(x)
+        want = tf.nn.relu(tf.matmul(centred, model.encoder.kernels[0]))
+        self.assert_close(z[0], want, atol=1e-6)
         model.fit(x, y, verbose=0)
-        z = model.store.read(tf.range(len(x)), model.encoder.normalize(x)).z
-        self.assert_close(z[0], model.encoder.normalize(x), atol=1e-6)
         self.assertTrue(model.encoder.center_is_set)
 
     def test_mean_survives_saving_and_tells_encoders_apart(self):
@@ -88,8 +93,11 @@ class CenteringTest(case.TestCase):
         hasher = Hasher(model.encoder)
         one = np.concatenate([hasher(row[None]) for row in x])
         for got in (
-            model.encode(x), hasher(x), one, served.rows(x)["codes"].numpy()
-        ):  # fmt: skip
+            model.encode(x),
+            hasher(x),
+            one,
+            served.rows(x)["codes"].numpy(),
+        ):
             bits = codes.unpack(got, 16)
             self.assert_equal(bits[sure], (want > 0)[sure])
         without = parity.responses(kernels, x)

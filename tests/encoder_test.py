@@ -49,10 +49,10 @@ class GrowthTest(case.TestCase):
         self.assertGreater(np.count_nonzero(shallow), 100)
         for depth in (4, 17, 48):
             encoder.set_depth(depth)
-            self.assertLen(encoder.awake, depth)
+            self.assertLen(encoder.active, depth)
             self.assertEqual(encoder(x).numpy().tobytes(), shallow.tobytes())
 
-    def test_trained_layer_cannot_sleep(self):
+    def test_trained_layer_cannot_be_frozen(self):
         encoder = encoder_lib.HashEncoder(4, 8, 4, grow_from=2)
         encoder.build((None, 5))
         encoder.kernels[1].assign(2.0 * np.eye(8))

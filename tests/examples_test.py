@@ -14,17 +14,17 @@ import numpy as np
 import pytest
 from absl.testing import absltest
 from absl.testing import parameterized
-from vdsh_tf.export import graph
-from vdsh_tf.export import metadata
-from vdsh_tf.export import onnx_file
-from vdsh_tf.export import parity
 
 from tests.support import export_fixtures
 from tests.support import javascript
 from vdsh_tf import VDSH
 from vdsh_tf import codes as codes_lib
 from vdsh_tf.data import datasets
-from vdsh_tf.training.trainer import runs
+from vdsh_tf.export import graph
+from vdsh_tf.export import metadata
+from vdsh_tf.export import onnx_file
+from vdsh_tf.export import parity
+from vdsh_tf.training import runs
 
 EXAMPLES = export_fixtures.ROOT / "examples"
 
@@ -83,8 +83,12 @@ CASES = {"digits": digits, "mnist": mnist}
 def run(command, **kwargs):
     return subprocess.run(
         [str(part) for part in command],
-        capture_output=True, text=True, timeout=300, check=False, **kwargs,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        **kwargs,
+    )
 
 
 class PythonTest(parameterized.TestCase):
@@ -92,10 +96,16 @@ class PythonTest(parameterized.TestCase):
         folder = pathlib.Path(export_fixtures.folder())
         np.save(folder / "rows.npy", case.rows)
         found = run(
-            [*python, EXAMPLES / "python_onnx" / "search.py", case.encoder,
-             folder / "rows.npy", f"--codes={folder}/codes.npy"],
-            cwd=folder, **kwargs,
-        )  # fmt: skip
+            [
+                *python,
+                EXAMPLES / "python_onnx" / "search.py",
+                case.encoder,
+                folder / "rows.npy",
+                f"--codes={folder}/codes.npy",
+            ],
+            cwd=folder,
+            **kwargs,
+        )
         assert found.returncode == 0, found.stderr
         case.check(np.load(folder / "codes.npy"), "python example")
         return found.stdout
@@ -104,7 +114,7 @@ class PythonTest(parameterized.TestCase):
         case = digits()
         blocker = (
             "import sys, runpy\n"
-            "for n in ('tensorflow', 'keras', 'vdsh_tf', 'export'):\n"
+            "for n in ('tensorflow', 'keras', 'vdsh_tf'):\n"
             "    sys.modules[n] = None\n"
             "sys.argv = sys.argv[1:]\n"
             "runpy.run_path(sys.argv[0], run_name='__main__')"
@@ -120,12 +130,18 @@ class PythonTest(parameterized.TestCase):
         folder = pathlib.Path(export_fixtures.folder())
         np.save(folder / "rows.npy", np.ones((2, 63)))
         found = run(
-            [sys.executable, EXAMPLES / "python_onnx" / "search.py",
-             digits().encoder, folder / "rows.npy"]
-        )  # fmt: skip
+            [
+                sys.executable,
+                EXAMPLES / "python_onnx" / "search.py",
+                digits().encoder,
+                folder / "rows.npy",
+            ]
+        )
         assert found.returncode == 1
         assert "rows must be [n, 64]" in found.stderr
 
+    @pytest.mark.slow
+    @pytest.mark.network
     @pytest.mark.skipif(
         not os.environ.get("VDSH_SLOW_TESTS"),
         reason="makes a virtual environment; set VDSH_SLOW_TESTS=1 to run it",
@@ -134,11 +150,12 @@ class PythonTest(parameterized.TestCase):
         folder = pathlib.Path(export_fixtures.folder())
         venv.create(folder, with_pip=True)
         python = folder / "bin" / "python"
-        done = run([python, "-m", "pip", "install", "-q", "onnxruntime",
-                    "faiss-cpu"])  # fmt: skip
+        done = run(
+            [python, "-m", "pip", "install", "-q", "onnxruntime", "faiss-cpu"]
+        )
         assert done.returncode == 0, done.stderr
         clean = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-        for name in ("tensorflow", "keras", "vdsh_tf", "export"):
+        for name in ("tensorflow", "keras", "vdsh_tf"):
             done = run([python, "-c", f"import {name}"], cwd=folder, env=clean)
             assert "ModuleNotFoundError" in done.stderr
         self.search([python], digits(), env=clean)
@@ -199,11 +216,17 @@ class PageTest(absltest.TestCase):
         shots = os.environ.get("VDSH_SCREENSHOTS") or folder
         with javascript.served(folder) as url:
             done = run(
-                [node, export_fixtures.ROOT / "tests" / "browser_driver.mjs",
-                 f"{url}/index.html", chromium, folder / "out.json",
-                 pathlib.Path(shots, f"{self._testMethodName}.png"), *cases],
+                [
+                    node,
+                    export_fixtures.ROOT / "tests" / "browser_driver.mjs",
+                    f"{url}/index.html",
+                    chromium,
+                    folder / "out.json",
+                    pathlib.Path(shots, f"{self._testMethodName}.png"),
+                    *cases,
+                ],
                 cwd=modules.parent,
-            )  # fmt: skip
+            )
         assert done.returncode == 0, done.stderr
         return json.loads((folder / "out.json").read_text())
 

@@ -1,5 +1,6 @@
 """VDSH as a Keras model: schedules, saving, cost, repeatability."""
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from absl.testing import parameterized
 from tests.support import case
 from vdsh_tf import VDSH
 from vdsh_tf import codes
+from vdsh_tf.config import Solver
 from vdsh_tf.solver import schedules
 
 DIM = 12
@@ -28,9 +30,14 @@ def _data(num=96, classes=3, seed=0):
     return x.astype("f4"), y
 
 
+SOLVER = {field.name for field in dataclasses.fields(Solver)}
+
+
 def _model(optimizer="auto", **kwargs):
+    """A small model; settings of the solver may stand among the others."""
     settings = {"layers": 4, "width": 16, "bits": 8, "num_classes": 3}
-    model = VDSH(**{**settings, **kwargs})
+    solver = {k: kwargs.pop(k) for k in SOLVER & set(kwargs)}
+    model = VDSH(**{**settings, **kwargs}, solver=Solver(**solver))
     model.compile(optimizer=optimizer)
     return model
 
@@ -131,12 +138,22 @@ class ScheduleTest(case.TestCase):
     def test_one_online_batch_is_the_first_full_iteration(self, gamma, margin):
         x, y = _data(40)
         trained = []
-        for schedule in ("online", "full"):
+        papers_order = {
+            "online": {"shared_step": False, "jacobi": False},
+            "full": {},
+        }
+        for schedule in papers_order:
             model = _model(
-                None, schedule=schedule, gamma=gamma, margin=margin,
-                alpha_w=0.5, beta=2.0, copy_step=0.1, dtype="float64",
-                shared_step=False, jacobi=False,
-            )  # fmt: skip
+                None,
+                schedule=schedule,
+                gamma=gamma,
+                margin=margin,
+                alpha_w=0.5,
+                beta=2.0,
+                copy_step=0.1,
+                dtype="float64",
+                **papers_order[schedule],
+            )
             size = len(x) if schedule == "online" else 7
             model.fit(x, y, batch_size=size, shuffle=False, verbose=0)
             trained.append(_kernels(model))
@@ -181,7 +198,7 @@ class ScheduleTest(case.TestCase):
 
     def test_full_refuses_what_does_not_fit(self):
         model = _model(schedule="full", layers=4, width=10**5)
-        theta = [None, *[tf.zeros([1, d]) for d in (10**5,) * 3 + (8,)]]
+        theta = [tf.zeros([1, d]) for d in (10**5,) * 3 + (8,)]
         with self.assertRaisesRegex(
             MemoryError, r"5 N sum_m D_m = 5 x 10,000,000 x 300,008.*online"
         ):
@@ -216,23 +233,72 @@ class SavingTest(case.TestCase):
 
     def test_config_holds_every_argument(self):
         config = _model(
-            schedule="full", initializer="he_normal", seed=4, sweeps=2,
-            alpha_theta=0.5, alpha_w=0.25, beta=3.0, copy_step=0.5,
-            code_steps=2, margin=0.5, margin_weight=0.75,
-        ).get_config()  # fmt: skip
+            schedule="full",
+            initializer="he_normal",
+            seed=4,
+            alpha_theta=0.5,
+            alpha_w=0.25,
+            beta=3.0,
+            copy_step=0.5,
+            code_steps=2,
+            margin=0.5,
+            margin_weight=0.75,
+        ).get_config()
         again = VDSH.from_config(config)
         self.assertEqual(again.get_config(), config)
         self.assertEqual(again.solver.margin_weight, 0.75)
 
     @parameterized.parameters(
-        ("beta", 0.0), ("beta", -1.0), ("gamma", 0.0), ("gamma", -2.0),
-        ("alpha_w", 0.0), ("alpha_theta", -1.0), ("copy_step", 1.0),
-        ("sweeps", 0), ("bits", 0), ("num_classes", 1), ("margin", -0.1),
-        ("schedule", "batch"), ("beta", float("nan")),
-    )  # fmt: skip
+        ("beta", 0.0),
+        ("beta", -1.0),
+        ("gamma", 0.0),
+        ("gamma", -2.0),
+        ("alpha_w", 0.0),
+        ("alpha_theta", -1.0),
+        ("copy_step", 1.0),
+        ("sweeps", 0),
+        ("bits", 0),
+        ("num_classes", 1),
+        ("margin", -0.1),
+        ("schedule", "batch"),
+        ("beta", float("nan")),
+    )
     def test_bad_settings_name_the_value(self, name, value):
         with self.assertRaisesRegex(ValueError, f"`{name}` must.*{value}"):
             _model(**{name: value})
+
+    @parameterized.parameters(
+        ("sweeps", 2), ("shared_step", True), ("mean_damping", 0.1)
+    )
+    def test_full_refuses_what_algorithm_1_does_not_have(self, name, value):
+        with self.assertRaisesRegex(ValueError, f"`{name}` must be left alone"):
+            _model(schedule="full", **{name: value})
+
+    @parameterized.parameters(
+        {"jacobi": True, "sweeps": 2},
+        {"jacobi": False, "mean_damping": 0.1},
+        {"preserve_error_norm": True, "code_steps": 2},
+        {"preserve_error_norm": True, "sweeps": 2},
+    )
+    def test_settings_that_exclude_each_other(self, **settings):
+        with self.assertRaisesRegex(ValueError, "must be"):
+            _model(**settings)
+
+    def test_reads_a_config_of_0_1(self):
+        old = _model(margin=0.07, gamma=9.0).get_config()
+        solver = old.pop("solver")
+        solver["keep_error"] = solver.pop("preserve_error_norm")
+        solver["input_metric"] = solver.pop("mean_damping")
+        again = VDSH.from_config({**old, **solver})
+        want = _model(margin=0.07, gamma=9.0)
+        self.assertEqual(again.solver, want.solver)
+
+    def test_reads_a_full_config_of_0_1(self):
+        old = _model(schedule="full", beta=0.3).get_config()
+        solver = old.pop("solver")
+        # 0.1.0 wrote the switches of the online schedule here, too.
+        flat = {**old, **solver, "jacobi": False, "shared_step": False}
+        self.assertEqual(VDSH.from_config(flat).solver.beta, 0.3)
 
 
 class CostTest(case.TestCase):
@@ -251,9 +317,10 @@ class CostTest(case.TestCase):
             ops.extend(function.node_def)
         # A product with one column is a sum over rows, not work of its size.
         sums = {
-            op.name for op in graph.get_operations()
+            op.name
+            for op in graph.get_operations()
             if op.type == "MatMul" and op.outputs[0].shape[-1] == 1
-        }  # fmt: skip
+        }
         kinds = [
             getattr(op, "type", getattr(op, "op", None))
             for op in ops
@@ -261,7 +328,7 @@ class CostTest(case.TestCase):
         ]
         return sum("MatMul" in kind for kind in kinds), kinds
 
-    def test_at_most_four_matmuls_a_layer(self):
+    def test_at_most_four_matmuls_per_layer(self):
         few, _ = self._matmuls(4)
         many, kinds = self._matmuls(24)
         self.assertEqual(many - few, 4 * 20)
@@ -289,13 +356,15 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
     def _peak(self, num, batch):
         out = subprocess.run(
             [sys.executable, "-c", self.PROBE, str(num), str(batch)],
-            check=True, capture_output=True, text=True,
-        )  # fmt: skip
+            check=True,
+            capture_output=True,
+            text=True,
+        )
         return float(out.stdout.split()[-1])
 
     def test_online_memory_does_not_grow_with_samples(self):
         small, large = self._peak(10_000, 500), self._peak(60_000, 500)
-        # One vector of state a layer for the other 50,000 samples would be
+        # One vector of state per layer for the other 50,000 samples would be
         # 50,000 x (15 x 128 + 16) floats = 369 MiB.
         self.assertLess(large - small, 60)
 

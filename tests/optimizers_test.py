@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from tests.support import case
 from vdsh_tf import optimizers
+from vdsh_tf.solver import schedules
 
 
 class FusedAdamTest(case.TestCase):
@@ -60,4 +61,4 @@ class FusedAdamTest(case.TestCase):
 
 def test_large_epsilon_is_warned_of():
     with pytest.warns(UserWarning, match="epsilon"):
-        optimizers.for_schedule("adam", "online")
+        optimizers.for_schedule("adam", schedules.Online())

@@ -7,6 +7,8 @@ from absl.testing import parameterized
 
 from tests.support import case
 from tests.support import reference
+from vdsh_tf.config import Solver
+from vdsh_tf.solver import consensus
 from vdsh_tf.solver import subproblems
 from vdsh_tf.solver.weight_copies import SampleMatrix
 
@@ -60,14 +62,21 @@ class HiddenCodeTest(case.TestCase):
         target = rng.normal(size=(6, 5))
         return center, copy, target
 
-    def _solve(self, steps, margin=None, shared=False, keep_error=False):
+    def _solve(self, steps, margin=None, shared=False, preserve=False):
         center, copy, target = self._problem()
         response = center @ copy
-        move, answer = subproblems.solve_hidden_code(
-            target - response, SampleMatrix(tf.constant(copy)),
-            center > 0, response, steps, margin, shared, keep_error,
-        )  # fmt: skip
-        return center + move, response + answer
+        solver = Solver(
+            code_steps=steps, shared_step=shared, preserve_error_norm=preserve
+        )
+        move, change = subproblems.solve_hidden_code(
+            target - response,
+            SampleMatrix(tf.constant(copy)),
+            center > 0,
+            response,
+            solver,
+            margin,
+        )
+        return center + move, response + change
 
     @parameterized.parameters(1, 3)
     def test_matches_dense_steps(self, steps):
@@ -114,12 +123,12 @@ class HiddenCodeTest(case.TestCase):
         self.assertFalse(np.allclose(own, direction))
 
     @parameterized.parameters(False, True)
-    def test_kept_error_is_the_best_step_for_some_weight(self, shared):
+    def test_preserved_error_is_the_best_step_for_some_weight(self, shared):
         # Large layers need no help, and cannot keep an error's length.
         self.scale = 0.5
         center, copy, target = self._problem()
         on = center @ copy > 0
-        z, _ = self._solve(1, shared=shared, keep_error=True)
+        z, _ = self._solve(1, shared=shared, preserve=True)
         move = z.numpy() - center
         error = on * (center @ copy - target)
         axis = None if shared else 1
@@ -129,11 +138,14 @@ class HiddenCodeTest(case.TestCase):
         pull = np.sum(error * (move @ copy), axis)
         bend = np.sum((on * (move @ copy)) ** 2, axis)
         weight = -(pull + bend) / np.sum(move**2, axis)
-        free = weight > subproblems.LEAST_STAY * 1.001
+        least = subproblems.LEAST_PROXIMAL_WEIGHT
+        free = weight > least * 1.001
         self.assertTrue(np.any(free))
         self.assert_close(kept[free], 0.5 + 0 * kept[free], atol=1e-12)
         self.assertTrue((kept < 0.5 + 1e-12).all())
-        self.assertTrue((weight > subproblems.LEAST_STAY * 0.999).all())
+        self.assertTrue(
+            (weight > least * 0.999).all()
+        )
 
     def test_inactive_units_stay(self):
         center, _, _ = self._problem()
@@ -152,14 +164,21 @@ class HiddenCodeTest(case.TestCase):
         f = np.array([[1.0, 2.0, 0.0, 3.0]])
         error = np.array([[0.1, -0.2, 0.0, 0.3]])
         move, _ = subproblems.solve_hidden_code(
-            2 * error, SampleMatrix(tf.eye(4, dtype=tf.float64)), f > 0, f
+            2 * error,
+            SampleMatrix(tf.eye(4, dtype=tf.float64)),
+            f > 0,
+            f,
+            Solver(code_steps=1),
         )
         self.assert_close(move, error, atol=1e-12)
-        kept, _ = subproblems.solve_hidden_code(
-            2 * error, SampleMatrix(tf.eye(4, dtype=tf.float64)), f > 0, f,
-            keep_error=True,
-        )  # fmt: skip
-        self.assert_close(kept, error, atol=1e-12)
+        preserved, _ = subproblems.solve_hidden_code(
+            2 * error,
+            SampleMatrix(tf.eye(4, dtype=tf.float64)),
+            f > 0,
+            f,
+            Solver(code_steps=1, preserve_error_norm=True),
+        )
+        self.assert_close(preserved, error, atol=1e-12)
 
 
 class WeightCopyTest(case.TestCase):
@@ -251,11 +270,12 @@ class ClassifierTest(case.TestCase):
     def test_gradient_vanishes_at_the_solution(self):
         rng = _rng()
         z, y = rng.normal(size=(20, 5)), rng.normal(size=(20, 3))
-        sums = tf.constant(z.T @ z), tf.constant(z.T @ y)
-        w = subproblems.solve_classifier(*sums, 0.4)
-        zero = subproblems.classifier_gradient(w, *sums, 20.0, 0.4)
+        solver = Solver(alpha_w=0.4)
+        sums = consensus.sums_of([], [], tf.constant(z), tf.constant(y))
+        w = subproblems.solve_classifier(sums.zz, sums.zy, 0.4)
+        zero = consensus.classifier_gradient(w, sums, solver)
         self.assert_close(zero, tf.zeros_like(w), atol=1e-12)
-        other = subproblems.classifier_gradient(w + 1.0, *sums, 20.0, 0.4)
+        other = consensus.classifier_gradient(w + 1.0, sums, solver)
         self.assertGreater(np.abs(other).max(), 0.1)
 
 

@@ -131,10 +131,10 @@ def iterate(p, s, code_steps=1, jacobi=False, damping=None):
 
 def wanted_bits(y, classifier):
     """Sign of a label set's weight on each bit, against the average label."""
+    average = classifier.mean(axis=1)
     return np.sign(
-        sum(y[c] * (classifier[:, c] - classifier.mean(axis=1))
-            for c in range(len(y)))
-    )  # fmt: skip
+        sum(y[c] * (classifier[:, c] - average) for c in range(len(y)))
+    )
 
 
 def top_code(f, u, y, classifier, beta):

@@ -1,5 +1,6 @@
 """Runs on disk: results, resuming, and damage that must not spread."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -12,17 +13,22 @@ from absl.testing import parameterized
 
 from tests.support import case
 from vdsh_tf import files
-from vdsh_tf.training.trainer import presets
-from vdsh_tf.training.trainer import runs
-from vdsh_tf.training.trainer import trainer
+from vdsh_tf.config import Stages
+from vdsh_tf.training import presets
+from vdsh_tf.training import runs
+from vdsh_tf.training import trainer
+from vdsh_tf.training.config import TrainingConfig
 
 
-def _run(**kwargs):
+def _config(**kwargs):
     settings = {
-        "stages": presets.parse_stages("2:2:1e-2,4:2:5e-3"),
-        "width": 16, "bits": 8, "noise": 0.1, "weight_decay": 0.1,
-    }  # fmt: skip
-    return presets.Run(**{**settings, **kwargs})
+        "stages": Stages.parse("2:2:1e-2,4:2:5e-3"),
+        "width": 16,
+        "bits": 8,
+        "noise": 0.1,
+        "weight_decay": 0.1,
+    }
+    return TrainingConfig().replace(**{**settings, **kwargs})
 
 
 class TrainTest(case.TestCase):
@@ -31,11 +37,11 @@ class TrainTest(case.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.root = folder.name
-        self.split = trainer.load_data(_run())
+        self.split = trainer.load_data(_config())
 
-    def _train(self, name, run):
+    def _train(self, name, config):
         path = os.path.join(self.root, name)
-        directory = runs.RunDirectory.create(path, run)
+        directory = runs.RunDirectory.create(path, config)
         return directory, trainer.train(directory, self.split, verbose=0)
 
     def _weights(self, directory):
@@ -43,16 +49,24 @@ class TrainTest(case.TestCase):
         return [v.numpy() for v in model.weights]
 
     def test_run_directory_holds_what_it_says(self):
-        directory, result = self._train("a", _run())
+        directory, result = self._train("a", _config())
         self.assertTrue(directory.finished)
         self.assertContainsSubset(
-            ["map", "precision_r2", "recall_r2", "empty_r2", "train_seconds",
-             "bits", "layers", "width"],
+            [
+                "map",
+                "precision_r2",
+                "recall_r2",
+                "empty_r2",
+                "train_seconds",
+                "bits",
+                "layers",
+                "width",
+            ],
             result,
-        )  # fmt: skip
+        )
         with open(directory.file("metrics.json")) as f:
             self.assertEqual(json.load(f), result)
-        self.assertEqual(directory.run, _run())
+        self.assertEqual(directory.config, _config())
         rows = directory.read_history()
         self.assertLen(rows, 4)
         self.assertEqual([r["layers"] for r in rows], ["2", "2", "4", "4"])
@@ -62,9 +76,17 @@ class TrainTest(case.TestCase):
         self.assertNotEmpty(os.listdir(directory.file("tensorboard")))
         self.assertSameElements(
             os.listdir(directory.path),
-            ["config.json", "model.keras", "history.csv", "metrics.json",
-             "convergence.png", "tensorboard"],
-        )  # fmt: skip
+            [
+                "config.json",
+                "data.json",
+                "model.keras",
+                "history.csv",
+                "metrics.json",
+                "convergence.png",
+                "tensorboard",
+            ],
+        )
+        self.assertEqual(directory.image_shape, (8, 8, 1))
         model = runs.load_model(directory.file("model.keras"))
         again = trainer.evaluate(model, self.split)
         self.assertEqual(again, {key: result[key] for key in again})
@@ -74,10 +96,10 @@ class TrainTest(case.TestCase):
     )
     def test_interrupted_run_resumes_to_the_same_weights(self, schedule, epoch):
         stages = "2:2:1e-2,4:2:5e-3" if schedule == "online" else "3:4:1"
-        run = _run(schedule=schedule, stages=presets.parse_stages(stages))
-        whole, want = self._train("whole", run)
+        config = _config(schedule=schedule, stages=Stages.parse(stages))
+        whole, want = self._train("whole", config)
         path = os.path.join(self.root, "broken")
-        broken = runs.RunDirectory.create(path, run)
+        broken = runs.RunDirectory.create(path, config)
         original = trainer.EpochRecord
 
         class Record(original):
@@ -101,9 +123,10 @@ class TrainTest(case.TestCase):
         self.assertLen(broken.read_history(), 4)
 
     def test_validation_is_logged_and_queries_are_not_used(self):
-        run = _run(validation_per_class=10)
-        split = trainer.load_data(run)
-        directory = runs.RunDirectory.create(os.path.join(self.root, "v"), run)
+        config = _config(validation_per_class=10)
+        split = trainer.load_data(config)
+        path = os.path.join(self.root, "v")
+        directory = runs.RunDirectory.create(path, config)
         trainer.train(directory, split, verbose=0)
         self.assertIn("val_map", directory.read_history()[-1])
         self.assertLen(split.validation, 100)
@@ -114,11 +137,11 @@ class TrainTest(case.TestCase):
         with open(os.path.join(path, "model.keras"), "w") as f:
             f.write("precious")
         with self.assertRaisesRegex(FileExistsError, "old.*--resume"):
-            runs.RunDirectory.create(path, _run())
+            runs.RunDirectory.create(path, _config())
         self.assertEqual(os.listdir(path), ["model.keras"])
 
     def test_damaged_model(self):
-        directory, _ = self._train("a", _run())
+        directory, _ = self._train("a", _config())
         path = directory.file("model.keras")
         with open(path, "r+b") as f:
             f.truncate(os.path.getsize(path) // 2)
@@ -137,12 +160,12 @@ class TrainTest(case.TestCase):
 
     def test_damaged_config(self):
         directory = runs.RunDirectory.create(
-            os.path.join(self.root, "a"), _run()
+            os.path.join(self.root, "a"), _config()
         )
         with open(directory.file("config.json"), "w") as f:
             f.write("{")
         with self.assertRaisesRegex(ValueError, "config.json must be JSON"):
-            _ = directory.run
+            _ = directory.config
 
 
 class RunsTest(case.TestCase):
@@ -152,7 +175,7 @@ class RunsTest(case.TestCase):
                 runs.newest(root)
             self.assertEqual(runs.new_path(root, "a"), f"{root}/a-001")
             for number, name in enumerate(("a-001", "b-001", "a-002")):
-                made = runs.RunDirectory.create(f"{root}/{name}", _run())
+                made = runs.RunDirectory.create(f"{root}/{name}", _config())
                 os.utime(made.file("config.json"), (number, number))
                 if name != "a-002":
                     made.write_json("metrics.json", {})
@@ -163,38 +186,81 @@ class RunsTest(case.TestCase):
             )
 
     def test_settings_round_trip(self):
-        run = _run(gamma=2.0, schedule="full")
-        again = presets.Run.from_json(json.loads(json.dumps(run.to_json())))
-        self.assertEqual(run, again)
-        with self.assertRaisesRegex(ValueError, "settings named speed"):
-            presets.Run.from_json({**run.to_json(), "speed": 1})
+        config = _config(gamma=2.0, schedule="full")
+        text = json.dumps(config.to_json())
+        self.assertEqual(TrainingConfig.from_json(json.loads(text)), config)
+        with self.assertRaisesRegex(ValueError, "none named 'speed'"):
+            TrainingConfig.from_json({**config.to_json(), "speed": 1})
+
+    def test_reads_settings_of_0_1(self):
+        flat = {
+            "data": "mnist",
+            "stages": [{"layers": 4, "epochs": 2, "learning_rate": 1e-3}],
+            "bits": 32,
+            "seed": 3,
+            "margin": 0.1,
+            "keep_error": True,
+            "input_metric": 0.3,
+            "jacobi": None,
+        }
+        want = TrainingConfig().replace(
+            data="mnist",
+            stages=Stages.parse("4:2:1e-3"),
+            bits=32,
+            seed=3,
+            margin=0.1,
+            preserve_error_norm=True,
+            mean_damping=0.3,
+        )
+        self.assertEqual(TrainingConfig.from_json(flat), want)
+
+    @parameterized.parameters(
+        {"batch_size": 0},
+        {"noise": -1.0},
+        {"dropout": 1.0},
+        {"seed": -1},
+        {"width": 2.5},
+        {"queries_per_class": -1},
+        {"warmup": 1.0},
+    )
+    def test_bad_settings_name_the_value(self, **settings):
+        ((name, value),) = settings.items()
+        with self.assertRaisesRegex(ValueError, f"`{name}` must.*{value}"):
+            _config(**settings)
 
     def test_depth_and_epochs_adapt_the_stages(self):
-        run = _run(stages=presets.parse_stages("4:3:1e-3,16:3:1e-3,48:2:1e-4"))
-        got = run.with_layers(8).with_epochs(9).stages
+        stages = Stages.parse("4:3:1e-3,16:3:1e-3,48:2:1e-4")
+        config = _config(stages=stages).with_layers(8).with_epochs(9)
+        got = config.optimization.stages
         self.assertEqual([s.layers for s in got], [4, 8, 8])
         self.assertEqual([s.epochs for s in got], [3, 3, 9])
 
     @parameterized.parameters("", "4:4", "4:4:fast", "4:0:1e-3", "4:4:1e-3,")
     def test_bad_stages(self, text):
         with self.assertRaisesRegex(ValueError, "layers:epochs:learning_rate"):
-            presets.parse_stages(text)
+            Stages.parse(text)
 
     def test_every_setting_is_documented(self):
-        meaning = presets.settings_help()
-        for name in presets.Run().to_json():
-            self.assertGreater(len(meaning[name]), 10, name)
-        self.assertEqual(meaning["beta"], "penalty of z_m = f_m.")
+        config = TrainingConfig()
+        for group in (
+            config.source,
+            config.network,
+            config.optimization,
+            config.solver,
+        ):
+            for field in dataclasses.fields(group):
+                text = field.metadata["custom_args"]["help"]
+                self.assertGreater(len(text), 10, field.name)
 
     def test_unknown_preset(self):
         with self.assertRaisesRegex(ValueError, "digits, .*'imagenet'"):
             presets.get("imagenet")
 
     def test_every_preset_makes_a_model(self):
-        for name, run in presets.PRESETS.items():
+        for name, config in presets.PRESETS.items():
             with self.subTest(name):
-                model = trainer.build_model(run, num_classes=10)
-                self.assertEqual(model.encoder.num_layers, run.layers)
+                model = trainer.build_model(config, num_classes=10)
+                self.assertEqual(model.encoder.num_layers, config.layers)
 
 
 class FilesTest(case.TestCase):
@@ -217,13 +283,15 @@ class ImportTest(case.TestCase):
     def test_import_is_light(self):
         heavy = "tensorflow_datasets onnx tf2onnx faiss onnxruntime"
         code = (
-            "import sys, vdsh_tf, vdsh_tf.datasets, vdsh_tf.training;"
+            "import sys, vdsh_tf.data.datasets, vdsh_tf.training.trainer;"
             f"print([m for m in '{heavy}'.split() if m in sys.modules])"
         )
         out = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True,
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
             check=True,
-        )  # fmt: skip
+        )
         self.assertEqual(out.stdout.strip(), "[]")
 
 
