@@ -44,11 +44,14 @@ setuptools.setup(
     python_requires=">=3.11",
     install_requires=[
         "absl-py>=2.0",
+        # Older ones may take a lock whose file another process has removed.
+        "filelock>=3.20.4",
         # tensorflow-datasets needs it to prepare data and does not say so.
         "importlib_resources>=6.0",
         "keras>=3.6",
         "matplotlib>=3.8",
         "numpy>=2.0",
+        "requests>=2.32",
         "scikit-learn>=1.4",
         # tf.summary writes through it.
         "tensorboard>=2.18",

@@ -4,6 +4,7 @@ import os
 from typing import NamedTuple
 
 import numpy as np
+
 from vdsh_tf.export import graph
 from vdsh_tf.export import litert
 from vdsh_tf.export import metadata
@@ -24,7 +25,7 @@ class Result(NamedTuple):
     Attributes:
         paths: files and version folders, all new.
         metadata: what they say about themselves.
-        signatures: lines to read, one a signature or file.
+        signatures: lines to read, one per signature or file.
         reports: the parity check; empty if it was not asked for.
         quantized_flips: share of bits that quantisation changed, or None.
     """
@@ -45,8 +46,9 @@ def export(
     quantized: bool = False,
     check: bool = True,
     opset: int = onnx_file.OPSET,
+    image_shape: tuple[int, ...] | None = None,
 ) -> Result:
-    """Writes a trained model for serving, all of it or nothing.
+    """Writes a trained model for serving, atomically.
 
     Args:
         model: a trained `VDSH`.
@@ -58,10 +60,13 @@ def export(
         quantized: whether to write a statically quantised ONNX file too.
         check: whether to compare all runtimes before anything is published.
         opset: of the ONNX files.
+        image_shape: (height, width, channels) of the pictures that the model
+            was trained on, for files and signatures that take raw pixels;
+            None if it was trained on other features.
     """
     _check_arguments(formats, rows, quantized, check)
     onnx_file.check_opset(opset)
-    described = metadata.describe(model, data)
+    described = metadata.describe(model, data, image_shape)
     served = graph.Served(
         graph.kernels_of(model), described, graph.mean_of(model)
     )
@@ -91,7 +96,7 @@ def _check_arguments(formats, rows, quantized, check):
     if quantized and "onnx" not in formats:
         raise ValueError(
             "Quantisation works on the ONNX file, which must be written too. "
-            f"Received: formats={tuple(formats)}. Add --onnx."
+            f"Received: formats={tuple(formats)}. Add 'onnx' to `formats`."
         )
     if (check or quantized) and rows is None:
         raise ValueError(
@@ -152,6 +157,9 @@ def _signatures(meta, built):
         lines.append(f"serving_default: {row} -> {code}")
         lines.append(f"embed: {row} -> {everything}")
         lines.append(f"bytes: {row} -> codes_bytes string [batch]")
+        lines.append(
+            "fingerprint: ignored float32 [batch] -> fingerprint string [batch]"
+        )
         if meta.image_shape:
             lines.append(f"pixels: {image} -> {code}")
     return lines

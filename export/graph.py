@@ -3,9 +3,9 @@
 import keras
 import numpy as np
 import tensorflow as tf
-from vdsh_tf.export.metadata import Metadata
 
 from vdsh_tf import encoder as encoder_lib
+from vdsh_tf.export.metadata import Metadata
 
 OUTPUTS = ("codes", "bits", "embedding")
 
@@ -57,14 +57,12 @@ class Served(tf.Module):
 
     def _rows(self, x):
         """All outputs by name for rows x, float32 [batch, d]."""
-        x = encoder_lib.unit_length(x if self.mean is None else x - self.mean)
-        for kernel in self.kernels:
-            x = tf.nn.relu(tf.matmul(x, kernel))
-        sign = 2 * tf.cast(x > 0, tf.int32) - 1
+        embedding = encoder_lib.forward(x, self.kernels, self.mean)
+        sign = 2 * tf.cast(embedding > 0, tf.int32) - 1
         return {
-            "codes": encoder_lib.pack_bits(x),
+            "codes": encoder_lib.pack_bits(embedding),
             "bits": tf.cast(sign, tf.int8),
-            "embedding": x,
+            "embedding": embedding,
         }
 
     def images(self, image):
@@ -77,7 +75,7 @@ def kernels_of(model) -> list[np.ndarray]:
     """float32 kernels of the layers that run."""
     return [
         np.asarray(keras.ops.convert_to_numpy(kernel), np.float32)
-        for kernel in model.encoder.awake_kernels
+        for kernel in model.encoder.active_kernels
     ]
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import tensorflow as tf
+
 from vdsh_tf.export import extras
 from vdsh_tf.export.graph import OUTPUTS
 from vdsh_tf.export.graph import Served

@@ -3,8 +3,9 @@
 import dataclasses
 import json
 
+import numpy as np
+
 from vdsh_tf import __version__
-from vdsh_tf.data import datasets
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,19 +49,30 @@ class Metadata:
         }
 
 
-def describe(model, data: str) -> Metadata:
+def describe(
+    model, data: str, image_shape: tuple[int, ...] | None = None
+) -> Metadata:
     """Metadata of a trained `VDSH` model.
 
     Args:
         model: a built model.
         data: name of the data set it was trained on.
+        image_shape: (height, width, channels) of the pictures that its rows
+            are the pixels of; None if they are other features.
     """
     encoder = model.encoder
-    shape = datasets.IMAGE_SHAPES.get(data)
+    width = int(encoder.kernels[0].shape[0])
+    shape = None if image_shape is None else tuple(map(int, image_shape))
+    if shape and (len(shape) != 3 or np.prod(shape) != width):
+        raise ValueError(
+            "`image_shape` must be (height, width, channels) of the pictures "
+            f"that the model was trained on, whose rows have {width} numbers. "
+            f"Received: image_shape={shape}. Give None for other features."
+        )
     return Metadata(
         fingerprint=encoder.fingerprint(),
         bits=encoder.bits,
-        input_width=int(encoder.kernels[0].shape[0]),
+        input_width=width,
         layers=encoder.num_layers,
         width=encoder.width,
         feature_kind="features" if shape is None else "pixels",

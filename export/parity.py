@@ -132,12 +132,13 @@ def require(reports: list[Report]) -> None:
             "all runtimes, or stored codes cannot be searched with served "
             "ones. Nothing was written. Received:\n"
             f"{table(bad)}\nReport it with the versions of tensorflow, "
-            "tf2onnx and onnxruntime; --nocheck writes the files all the same."
+            "tf2onnx and onnxruntime; `check=False` writes the files all the "
+            "same."
         )
 
 
 def encode_batches(encode, rows, batch_size: int) -> np.ndarray:
-    """Codes of all rows, `batch_size` rows a call."""
+    """Codes of all rows, `batch_size` rows per call."""
     starts = range(0, len(rows), batch_size)
     return np.concatenate([encode(rows[s : s + batch_size]) for s in starts])
 

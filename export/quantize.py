@@ -11,6 +11,7 @@ import os
 import tempfile
 
 import numpy as np
+
 from vdsh_tf.export import extras
 from vdsh_tf.export import onnx_file
 

@@ -1,14 +1,14 @@
 """Runs what an export built in its own runtime, and compares the bits."""
 
 import numpy as np
+
+from vdsh_tf import codes as codes_lib
 from vdsh_tf.export import graph
 from vdsh_tf.export import litert
 from vdsh_tf.export import onnx_file
 from vdsh_tf.export import parity
 from vdsh_tf.export import quantize
 from vdsh_tf.export import saved_model
-
-from vdsh_tf import codes as codes_lib
 
 ONNX = "encoder.onnx"
 PIXELS = "encoder_pixels.onnx"

@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 import tensorflow as tf
+
 from vdsh_tf.export.graph import Served
 
 METADATA_FILE = "vdsh.json"
@@ -32,7 +33,8 @@ def write(served: Served, path: str) -> None:
     """Writes one version of the SavedModel into the new folder `path`.
 
     Signatures: `serving_default` (x -> codes), `embed` (x -> embedding, bits
-    and codes), `bytes` (x -> codes_bytes, one string a row, for REST), and
+    and codes), `bytes` (x -> codes_bytes, one string per row, for REST),
+    `fingerprint` (any numbers -> the encoder's fingerprint for each), and
     `pixels` (image -> codes) when the data set has pictures.
     """
     os.makedirs(path)
@@ -41,6 +43,7 @@ def write(served: Served, path: str) -> None:
         f.write(served.metadata.to_json())
     holder = tf.Module(name="vdsh")
     holder.kernels = served.kernels
+    holder.mean = served.mean
     holder.note = tf.saved_model.Asset(note)
     concrete = {
         name: tf.function(f, input_signature=[spec]).get_concrete_function()
@@ -67,6 +70,12 @@ def signatures(served: Served) -> dict:
     def codes_bytes(x):
         return {"codes_bytes": byte_strings(served.rows(x)["codes"])}
 
+    def fingerprint(ignored):
+        # A signature must have an input, and a server that gathers requests
+        # into batches must get as many rows out as it put in.
+        rows = tf.shape(ignored)[:1]
+        return {"fingerprint": tf.fill(rows, served.metadata.fingerprint)}
+
     def pixels(image):
         return {"codes": served.images(image)["codes"]}
 
@@ -74,6 +83,10 @@ def signatures(served: Served) -> dict:
         "serving_default": (codes, served.row_spec),
         "embed": (embed, served.row_spec),
         "bytes": (codes_bytes, served.row_spec),
+        "fingerprint": (
+            fingerprint,
+            tf.TensorSpec([None], tf.float32, name="ignored"),
+        ),
     }
     if served.image_spec is not None:
         found["pixels"] = (pixels, served.image_spec)
@@ -81,7 +94,7 @@ def signatures(served: Served) -> dict:
 
 
 def byte_strings(codes):
-    """One string a row: [batch, n] uint8 -> [batch] string of n bytes.
+    """One string per row: [batch, n] uint8 -> [batch] string of n bytes.
 
     Looks each byte up in a table of all 256: the graph has no operation that
     casts bytes to a string.
@@ -92,7 +105,7 @@ def byte_strings(codes):
 
 
 def warmup_requests(served: Served) -> list[bytes]:
-    """A `PredictionLog` a signature, for the server to run when it loads.
+    """A `PredictionLog` per signature, for the server to run when it loads.
 
     The four messages are written by hand (every field is length-delimited):
     the package that defines them, tensorflow-serving-api, would pull a whole
@@ -156,7 +169,7 @@ class Session:
         return self.run("serving_default", x)["codes"]
 
     def byte_codes(self, x: np.ndarray) -> np.ndarray:
-        """The same by the signature that answers with strings."""
+        """The same by the signature that gives strings."""
         strings = self.run("bytes", x)["codes_bytes"]
         return np.stack([np.frombuffer(code, np.uint8) for code in strings])
 

@@ -1,13 +1,15 @@
-"""Results appear whole or not at all: built beside, checked, then renamed."""
+"""Results appear atomically: built beside, checked, then renamed."""
 
 import contextlib
-import fcntl
 import glob
 import os
 import shutil
 from collections.abc import Iterator
 
+import filelock
+
 _PREFIX = ".partial-"
+_LOCK = ".export.lock"
 
 
 @contextlib.contextmanager
@@ -27,7 +29,7 @@ def folder(out: str) -> Iterator[str]:
             os.makedirs(out, exist_ok=True)
             if not existed:
                 undo.callback(_remove_if_empty, out)
-            undo.callback(os.close, _lock(out))
+            undo.enter_context(_locked(out))
             for left in glob.glob(f"{glob.escape(out)}/{_PREFIX}*"):
                 shutil.rmtree(left)
             stage = os.path.join(out, f"{_PREFIX}{os.getpid()}")
@@ -35,7 +37,7 @@ def folder(out: str) -> Iterator[str]:
         except OSError as error:
             raise OSError(
                 "The output folder must be one that can be made and written. "
-                f"Received: {out!r}. Give another with --out, or its owner's "
+                f"Received: out={out!r}. Give another one, or get its owner's "
                 f"permission. Cause: {error}"
             ) from error
         undo.callback(shutil.rmtree, stage, ignore_errors=True)
@@ -56,17 +58,27 @@ def publish_version(built: str, base: str) -> str:
     return target
 
 
-def _lock(out):
-    handle = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
+@contextlib.contextmanager
+def _locked(out):
+    """Holds the lock of a folder; its file is gone afterwards."""
+    path = os.path.join(out, _LOCK)
+    lock = filelock.FileLock(path)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        os.close(handle)
+        lock.acquire(timeout=0)
+    except filelock.Timeout as error:
         raise RuntimeError(
             f"Only one export may write to {out!r} at a time, and another "
-            "one does now. Wait for it, or give another --out."
+            "one does now. Wait for it, or write to another folder."
         ) from error
-    return handle
+    try:
+        yield
+    finally:
+        # Removed while it is held: a process that has it open already finds,
+        # when it gets the lock, that the file has no name, and does not use
+        # it. Windows removes no open file; there, the release does it.
+        with contextlib.suppress(OSError):
+            os.remove(path)
+        lock.release()
 
 
 def _remove_if_empty(path):

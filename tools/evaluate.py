@@ -10,38 +10,35 @@ among equal distances) and over radius. Seconds for digits, half a minute for
 MNIST.
 """
 
+import dataclasses
 import json
 import sys
+from collections.abc import Sequence
 
-from absl import app
-from absl import flags
-
-from vdsh_tf.evaluation import plots
-from vdsh_tf.training.trainer import runs
-from vdsh_tf.training.trainer import trainer
-
-flags.DEFINE_string("run_dir", None, "Run to measure; default the newest.")
-flags.DEFINE_string("data_dir", None, "Data folder, if it has moved.")
-flags.DEFINE_string("path", None, "Features file, if it has moved.")
-flags.DEFINE_bool("json", False, "Print JSON instead of a table.")
-FLAGS = flags.FLAGS
+from vdsh_tf.config import SWITCH
+from vdsh_tf.config import setting
+from vdsh_tf.tools import run_flags
+from vdsh_tf.tools import scaffold
 
 
-def main(argv):
-    if len(argv) > 1:
-        raise app.UsageError(f"Unknown arguments: {' '.join(argv[1:])}")
-    try:
-        directory = runs.select(FLAGS.run_dir)
-        model = runs.load_model(directory.file("model.keras"))
-        split = trainer.load_data(
-            directory.run, data_dir=FLAGS.data_dir, path=FLAGS.path
-        )
-        result, curves = trainer.evaluate_with_curves(model, split)
-        directory.write_json("curves.json", curves)
-        plots.retrieval_curves(curves, directory.file("curves.png"))
-    except (ValueError, OSError, RuntimeError) as error:
-        sys.exit(f"error: {error}")
-    if FLAGS.json:
+@dataclasses.dataclass(frozen=True)
+class Args(run_flags.RunFlags):
+    """Flags of this tool."""
+
+    json: bool = setting(False, SWITCH, "Print JSON instead of a table.")
+
+
+def evaluate(args: Args) -> None:
+    """Measures the run, and leaves its curves in the run directory."""
+    from vdsh_tf.evaluation import plots
+    from vdsh_tf.training import runs
+    from vdsh_tf.training import trainer
+
+    directory = args.directory
+    result, curves = trainer.evaluate_with_curves(args.model, args.split)
+    directory.write_json("curves.json", curves)
+    plots.retrieval_curves(curves, directory.file("curves.png"))
+    if args.json:
         print(json.dumps(result, indent=2))
     else:
         print(directory.path)
@@ -49,5 +46,9 @@ def main(argv):
         print(f"Curves: {directory.file('curves.png')}, curves.json")
 
 
+def main(argv: Sequence[str] | None = None) -> int:
+    return scaffold.run(evaluate, Args, __doc__, argv)
+
+
 if __name__ == "__main__":
-    app.run(main)
+    sys.exit(main())

@@ -10,79 +10,90 @@ encoder_u8.onnx when quantised, encoder.tflite, saved_model/N, models.config.
 A run of `digits` takes about ten seconds, MNIST 48x256 about half a minute.
 """
 
+import dataclasses
 import os
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from typing import ClassVar
 
-# Python looks for modules beside the script first, and would take this file
-# for the package `export`: look in the folder above before.
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from vdsh_tf.config import ANY
+from vdsh_tf.config import COUNT
+from vdsh_tf.config import SWITCH
+from vdsh_tf.config import setting
+from vdsh_tf.tools import flags
+from vdsh_tf.tools import run_flags
+from vdsh_tf.tools import scaffold
 
-from absl import app
-from absl import flags
-from absl import logging
-from vdsh_tf.export import exporter
-from vdsh_tf.export import parity
-
-from vdsh_tf.training.trainer import runs
-from vdsh_tf.training.trainer import trainer
-
-flags.DEFINE_bool("onnx", False, "Write ONNX.")
-flags.DEFINE_bool("saved_model", False, "Write a SavedModel.")
-flags.DEFINE_bool("litert", False, "Write LiteRT (TFLite).")
-flags.DEFINE_string("run_dir", None, "Finished run; default the newest.")
-flags.DEFINE_string("out", None, "Output folder; default RUN_DIR/export.")
-flags.DEFINE_enum("quantize", None, ["static"], "Write a U8U8 ONNX file too.")
-flags.DEFINE_bool("check", True, "Compare all runtimes before publishing.")
-flags.DEFINE_integer("opset", 18, "ONNX operator set.")
-flags.DEFINE_string("data_dir", None, "Data folder, if it has moved.")
-flags.DEFINE_string("path", None, "Features file, if it has moved.")
-FLAGS = flags.FLAGS
+if TYPE_CHECKING:
+    from vdsh_tf.export import exporter
 
 
-def open_run() -> runs.RunDirectory:
-    """The run to export, which must be finished."""
-    if not FLAGS.run_dir:
-        return runs.newest(runs.ROOT)
-    directory = runs.RunDirectory.open(FLAGS.run_dir)
+@dataclasses.dataclass(frozen=True)
+class Args(run_flags.RunFlags):
+    """Flags of this tool."""
+
+    FIRST: ClassVar = ("onnx", "saved_model", "litert", "run_dir", "out")
+
+    onnx: bool = setting(False, SWITCH, "Write ONNX.")
+    saved_model: bool = setting(False, SWITCH, "Write a SavedModel.")
+    litert: bool = setting(False, SWITCH, "Write LiteRT (TFLite).")
+    out: str | None = setting(
+        None, ANY, "Output folder; default RUN_DIR/export.", flag=flags.FOLDER
+    )
+    quantize: str | None = setting(
+        None, ANY, "Write a U8U8 ONNX file, too.", flag={"choices": ["static"]}
+    )
+    check: bool = setting(
+        True, SWITCH, "Compare all runtimes before publishing."
+    )
+    opset: int = setting(18, COUNT, "ONNX operator set.")
+
+
+def export(args: Args) -> None:
+    """Exports a run and prints what was written."""
+    from vdsh_tf.export import exporter
+
+    directory = args.directory
     if not directory.finished:
         raise ValueError(
             f"The run must be finished before it is exported. Received: "
             f"{directory.path}, which has no metrics.json. Finish it with "
             f"`python tools/train.py --resume --run_dir={directory.path}`."
         )
-    return directory
+    formats = tuple(name for name in exporter.FORMATS if getattr(args, name))
+    result = exporter.export(
+        args.model,
+        directory.config.source.data,
+        args.out or directory.file("export"),
+        formats or exporter.DEFAULT_FORMATS,
+        rows=training_rows(args),
+        quantized=args.quantize is not None,
+        check=args.check,
+        opset=args.opset,
+        image_shape=directory.image_shape,
+    )
+    report(result)
 
 
-def training_rows(directory: runs.RunDirectory):
+def training_rows(args: Args):
     """Raw training rows, or None where nothing needs them."""
-    if not FLAGS.check and FLAGS.quantize is None:
+    if not args.check and args.quantize is None:
         return None
     try:
-        split = trainer.load_data(
-            directory.run, data_dir=FLAGS.data_dir, path=FLAGS.path
-        )
+        return args.split.train.x
     except (ValueError, OSError, RuntimeError) as error:
         raise RuntimeError(
             "The training data must be at hand, to check the runtimes with "
             "real rows and to quantise. Give its place with --data_dir or "
             f"--path, or leave both out with --nocheck. Cause: {error}"
         ) from error
-    return split.train.x
 
 
-def size(path: str) -> int:
-    """Bytes of a file or of all files in a folder."""
-    if os.path.isfile(path):
-        return os.path.getsize(path)
-    return sum(
-        os.path.getsize(os.path.join(folder, name))
-        for folder, _, names in os.walk(path)
-        for name in names
-    )
-
-
-def report(result: exporter.Result) -> None:
+def report(result: "exporter.Result") -> None:
     """Prints what was written and how well it agrees."""
+    from vdsh_tf.export import parity
+
     print(f"model {result.metadata.fingerprint}")
     for path in result.paths:
         print(f"  {size(path):>12,} bytes  {path}")
@@ -98,28 +109,20 @@ def report(result: exporter.Result) -> None:
         print(f"quantised: {result.quantized_flips:.4%} of bits differ")
 
 
-def main(argv):
-    if len(argv) > 1:
-        raise app.UsageError(f"Unknown arguments: {' '.join(argv[1:])}")
-    try:
-        directory = open_run()
-        model = runs.load_model(directory.file("model.keras"))
-        formats = [name for name in exporter.FORMATS if FLAGS[name].value]
-        result = exporter.export(
-            model,
-            directory.run.data,
-            FLAGS.out or directory.file("export"),
-            tuple(formats) or exporter.DEFAULT_FORMATS,
-            rows=training_rows(directory),
-            quantized=FLAGS.quantize is not None,
-            check=FLAGS.check,
-            opset=FLAGS.opset,
-        )
-    except (ValueError, OSError, RuntimeError) as error:
-        sys.exit(f"error: {error}")
-    report(result)
+def size(path: str) -> int:
+    """Bytes of a file or of all files in a folder."""
+    if os.path.isfile(path):
+        return os.path.getsize(path)
+    return sum(
+        os.path.getsize(os.path.join(folder, name))
+        for folder, _, names in os.walk(path)
+        for name in names
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return scaffold.run(export, Args, __doc__, argv)
 
 
 if __name__ == "__main__":
-    logging.set_verbosity(logging.ERROR)
-    app.run(main)
+    sys.exit(main())

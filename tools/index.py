@@ -9,37 +9,86 @@ Items are numbered by row unless --ids names an int64 .npy. A second for
 69,000 codes; `vdsh_tf.HammingIndex` says what the kinds are good for.
 """
 
+import dataclasses
 import sys
+from collections.abc import Sequence
 
-import keras
-import numpy as np
-from absl import app
-from absl import flags
-from absl import logging
+from vdsh_tf.config import ANY
+from vdsh_tf.config import SWITCH
+from vdsh_tf.config import setting
+from vdsh_tf.tools import flags
+from vdsh_tf.tools import scaffold
 
-from vdsh_tf.search import checks
-from vdsh_tf.search import code_files
-from vdsh_tf.search import engines
-from vdsh_tf.search import hamming
-from vdsh_tf.training.trainer import runs
-
-flags.DEFINE_string("run_dir", None, "Run of the codes; default the newest.")
-flags.DEFINE_string("codes", None, "File of codes; default RUN_DIR/codes.npy.")
-flags.DEFINE_string("ids", None, ".npy of integers; default row numbers.")
-flags.DEFINE_string(
-    "index", None,
-    "faiss:path or milvus:uri#collection; default faiss:RUN_DIR/index.npz.",
-)  # fmt: skip
-flags.DEFINE_enum("kind", "flat", hamming.KINDS, "How to search.")
-flags.DEFINE_bool("append", False, "Add to an index that exists.")
-flags.DEFINE_bool("overwrite", False, "Replace an index that exists.")
-FLAGS = flags.FLAGS
-
+KINDS = ("flat", "hash", "ivf", "hnsw")
 _ROWS = 1 << 16
 
 
-def read_ids(path, count):
+@dataclasses.dataclass(frozen=True)
+class Args:
+    """Flags of this tool."""
+
+    run_dir: str | None = setting(
+        None, ANY, "Run of the codes; default the newest."
+    )
+    codes: str | None = setting(
+        None, ANY, "File of codes; default RUN_DIR/codes.npy.", flag=flags.FILE
+    )
+    ids: str | None = setting(
+        None, ANY, ".npy of integers; default row numbers.", flag=flags.FILE
+    )
+    index: str | None = setting(
+        None,
+        ANY,
+        "faiss:path or milvus:uri#collection; default faiss:RUN_DIR/index.npz.",
+        flag=flags.URI,
+    )
+    kind: str = setting("flat", ANY, "How to search.", flag={"choices": KINDS})
+    append: bool = setting(False, SWITCH, "Add to an index that exists.")
+    overwrite: bool = setting(False, SWITCH, "Replace an index that exists.")
+
+
+def build(args: Args) -> None:
+    """Fills the index and prints its size and URI."""
+    from vdsh_tf.search import code_files
+    from vdsh_tf.search import engines
+
+    if args.append and args.overwrite:
+        raise ValueError("Give --append or --overwrite, not both.")
+    path, uri = places(args)
+    codes, about = code_files.read(path)
+    ids = read_ids(args.ids, len(codes))
+    maker = about["fingerprint"]
+    if args.append:
+        index = engines.open_index(uri, maker)
+    else:
+        index = engines.create_index(
+            uri, about["bits"], args.kind, maker, args.overwrite
+        )
+    fill(index, codes, ids)
+    index.save()
+    print(f"{len(index)} codes of {index.bits} bits, {index.kind}")
+    print(uri)
+
+
+def places(args: Args) -> tuple[str, str]:
+    """File of the codes and URI of the index."""
+    if args.codes and args.index:
+        return args.codes, args.index
+    from vdsh_tf.training import runs
+
+    directory = runs.select(args.run_dir)
+    return (
+        args.codes or directory.file("codes.npy"),
+        args.index or f"faiss:{directory.file('index.npz')}",
+    )
+
+
+def read_ids(path: str | None, count: int):
     """Ids from a file, or None."""
+    import numpy as np
+
+    from vdsh_tf.search import checks
+
     if path is None:
         return None
     try:
@@ -52,45 +101,20 @@ def read_ids(path, count):
     return checks.check_ids(ids, count)
 
 
-def build(directory: runs.RunDirectory) -> str:
-    """Fills the index and returns its URI."""
-    codes, about = code_files.read(FLAGS.codes or directory.file("codes.npy"))
-    ids = read_ids(FLAGS.ids, len(codes))
-    uri = FLAGS.index or f"faiss:{directory.file('index.npz')}"
-    maker = about["fingerprint"]
-    if FLAGS.append:
-        index = engines.open_index(uri, maker)
-    else:
-        index = engines.create_index(
-            uri, about["bits"], FLAGS.kind, maker, FLAGS.overwrite
-        )
-    bar = keras.utils.Progbar(
-        len(codes), unit_name="code", verbose=int(sys.stdout.isatty())
-    )
-    for start in range(0, len(codes), _ROWS):
-        part = np.array(codes[start : start + _ROWS])
-        numbers = None if ids is None else ids[start : start + _ROWS]
-        index.add(part, numbers)
-        bar.update(start + len(part))
-    index.save()
-    print(f"{len(index)} codes of {index.bits} bits, {index.kind}")
-    return uri
+def fill(index, codes, ids) -> None:
+    """Adds codes in parts, so that few are in memory at a time."""
+    import numpy as np
+
+    with scaffold.progress(len(codes), "code") as progress:
+        for start in range(0, len(codes), _ROWS):
+            part = np.array(codes[start : start + _ROWS])
+            index.add(part, None if ids is None else ids[start : start + _ROWS])
+            progress(start + len(part))
 
 
-def main(argv):
-    if len(argv) > 1:
-        raise app.UsageError(f"Unknown arguments: {' '.join(argv[1:])}")
-    try:
-        if FLAGS.append and FLAGS.overwrite:
-            raise ValueError("Give --append or --overwrite, not both.")
-        if FLAGS.codes and FLAGS.index:
-            print(build(None))
-        else:
-            print(build(runs.select(FLAGS.run_dir)))
-    except (ValueError, OSError, RuntimeError, ImportError) as error:
-        sys.exit(f"error: {error}")
+def main(argv: Sequence[str] | None = None) -> int:
+    return scaffold.run(build, Args, __doc__, argv)
 
 
 if __name__ == "__main__":
-    logging.set_verbosity(logging.WARNING)
-    app.run(main)
+    sys.exit(main())

@@ -13,61 +13,106 @@ multilabel, few-shot, backprop. Budgets:
     small   every figure in less than 60 minutes on two cores
     full    all rows, presets as they are, every code length: days
 
-Results go to --out: one JSON file a point, CSV tables, pictures (PNG and SVG),
-REPORT.md. A finished point is never computed again, so an interrupted run goes
-on where it stopped; with another budget, settings differ and points are
-computed anew, so give each its own --out. A point that fails is reported, the
-others go on, and the exit code is 1.
+Results go to --out: one JSON file per point, CSV tables, pictures (PNG and
+SVG), REPORT.md. A finished point is never computed again, so an interrupted
+run resumes where it stopped; with another budget, settings differ and points
+are computed anew, so give each its own --out. A point that fails is reported,
+the others are computed, and the exit code is 1.
 """
 
-import logging as python_logging
+import dataclasses
 import sys
+from collections.abc import Sequence
 
-from absl import app
-from absl import flags
-from absl import logging
-
-from vdsh_tf.research.reproduction import figures
-from vdsh_tf.research.reproduction import points
-from vdsh_tf.research.reproduction import report
-from vdsh_tf.research.reproduction import runner
-from vdsh_tf.research.reproduction import sources
-from vdsh_tf.research.reproduction.tasks import Context
-
-flags.DEFINE_list(
-    "figure", [], "Figures to compute: " + ", ".join(figures.FIGURES)
-)
-flags.DEFINE_bool("all", False, "Compute every figure.")
-flags.DEFINE_bool("report", False, "Only write the report of what is there.")
-flags.DEFINE_string("budget", "small", "small, full, or smoke to try it out.")
-flags.DEFINE_string("out", "runs/reproduce", "Folder for results and report.")
-flags.DEFINE_string("data_dir", None, "Prepared tensorflow-datasets folder.")
-flags.DEFINE_string(
-    "features_dir", None,
-    "Folder with " + ", ".join(f[0] for f in sources.FILES.values())
-    + "; default VDSH_FEATURES_DIR.",
-)  # fmt: skip
-for _name, (_file, _what, _) in sources.FILES.items():
-    flags.DEFINE_string(f"{_name}_path", None, f"{_file}: {_what}.")
-FLAGS = flags.FLAGS
+from vdsh_tf.config import ANY
+from vdsh_tf.config import SWITCH
+from vdsh_tf.config import setting
+from vdsh_tf.tools import flags
+from vdsh_tf.tools import scaffold
 
 
-def chosen() -> list:
+@dataclasses.dataclass(frozen=True)
+class Args:
+    """Flags of this tool."""
+
+    figure: tuple[str, ...] = setting(
+        (),
+        ANY,
+        "Figures to compute, with commas between them.",
+        flag=flags.TEXTS,
+    )
+    all: bool = setting(False, SWITCH, "Compute every figure.")
+    report: bool = setting(
+        False, SWITCH, "Only write the report of what is there."
+    )
+    budget: str = setting(
+        "small", ANY, "small, full, or smoke to try it out.", flag=flags.NAME
+    )
+    out: str = setting(
+        "runs/reproduce",
+        ANY,
+        "Folder for results and report.",
+        flag=flags.FOLDER,
+    )
+    data_dir: str | None = setting(
+        None, ANY, "Prepared tensorflow-datasets folder."
+    )
+    features_dir: str | None = setting(
+        None,
+        ANY,
+        "Folder with cifar10_cnn128.npz, tmc2007_500.npz and corel16k001.npz; "
+        "default VDSH_FEATURES_DIR.",
+    )
+    cifar10_cnn_path: str | None = setting(
+        None, ANY, "cifar10_cnn128.npz: CNN features of CIFAR-10."
+    )
+    tmc2007_500_path: str | None = setting(
+        None, ANY, "tmc2007_500.npz: tmc2007_500, multi-label text."
+    )
+    corel16k001_path: str | None = setting(
+        None, ANY, "corel16k001.npz: corel16k001, multi-label images."
+    )
+
+
+def reproduce(args: Args) -> None:
+    """Computes what is missing, and writes the report."""
+    from vdsh_tf.research.reproduction import figures
+    from vdsh_tf.research.reproduction import points
+    from vdsh_tf.research.reproduction import report
+
+    budget = figures.check_budget(args.budget)
+    found = chosen(args)
+    store = points.PointStore(args.out)
+    failures = [] if args.report else compute(args, store, found, budget)
+    # A report of one figure alone would hide those made before.
+    path = report.write(store, list(figures.FIGURES.values()), budget)
+    print(f"wrote {path}")
+    if failures:
+        raise RuntimeError(failure_text(failures))
+
+
+def chosen(args: Args) -> list:
     """The figures that the flags name."""
-    if FLAGS.all or (FLAGS.report and not FLAGS.figure):
+    from vdsh_tf.research.reproduction import figures
+
+    if args.all or (args.report and not args.figure):
         return list(figures.FIGURES.values())
-    if not FLAGS.figure:
+    if not args.figure:
         raise ValueError(
             "Give --figure=NAME, --all or --report. Figures: "
             f"{', '.join(figures.FIGURES)}."
         )
-    return [figures.get(name) for name in FLAGS.figure]
+    return [figures.get(name) for name in args.figure]
 
 
-def compute(store, found, budget) -> list[runner.Failure]:
-    """Computes the points of the figures, a line each."""
-    paths = {name: FLAGS[f"{name}_path"].value for name in sources.FILES}
-    data = sources.Library(FLAGS.data_dir, FLAGS.features_dir, paths)
+def compute(args: Args, store, found, budget) -> list:
+    """Computes the points of the figures, one line each; returns failures."""
+    from vdsh_tf.research.reproduction import runner
+    from vdsh_tf.research.reproduction import sources
+    from vdsh_tf.research.reproduction.tasks import Context
+
+    paths = {name: getattr(args, f"{name}_path") for name in sources.FILES}
+    data = sources.Library(args.data_dir, args.features_dir, paths)
     tasks = [task for figure in found for task in figure.plan(budget)]
     return runner.run(
         tasks, Context(store, data), lambda line: print(line, flush=True)
@@ -76,10 +121,10 @@ def compute(store, found, budget) -> list[runner.Failure]:
 
 def failure_text(failures) -> str:
     """The list of what failed, each reason once."""
-    by_reason = {}
+    by_reason: dict[str, list[str]] = {}
     for failure in failures:
         by_reason.setdefault(failure.reason, []).append(failure.title)
-    lines = [f"error: {len(failures)} points could not be computed."]
+    lines = [f"{len(failures)} points could not be computed."]
     for reason, titles in by_reason.items():
         shown = ", ".join(titles[:6])
         more = f" and {len(titles) - 6} more" if len(titles) > 6 else ""
@@ -87,29 +132,15 @@ def failure_text(failures) -> str:
     return "\n".join(lines)
 
 
-def main(argv):
-    if len(argv) > 1:
-        raise app.UsageError(f"Unknown arguments: {' '.join(argv[1:])}")
-    failures = []
-    try:
-        budget = figures.check_budget(FLAGS.budget)
-        found = chosen()
-        store = points.PointStore(FLAGS.out)
-        if not FLAGS.report:
-            failures = compute(store, found, budget)
-        # A report of one figure alone would hide those made before.
-        path = report.write(store, list(figures.FIGURES.values()), budget)
-        print(f"wrote {path}")
-    except KeyboardInterrupt:
-        sys.exit("interrupted; the same command goes on where it stopped")
-    except (ValueError, OSError, RuntimeError) as error:
-        sys.exit(f"error: {error}")
-    if failures:
-        sys.exit(failure_text(failures))
+def main(argv: Sequence[str] | None = None) -> int:
+    return scaffold.run(
+        reproduce,
+        Args,
+        __doc__,
+        argv,
+        interrupted="interrupted; the same command resumes where it stopped",
+    )
 
 
 if __name__ == "__main__":
-    logging.set_verbosity(logging.WARNING)
-    # Every point traces its own graphs; TensorFlow warns of that.
-    python_logging.getLogger("tensorflow").setLevel(python_logging.ERROR)
-    app.run(main)
+    sys.exit(main())

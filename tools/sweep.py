@@ -1,13 +1,13 @@
 """Trains a preset at several code lengths and seeds; prints means.
 
     python tools/sweep.py --preset=mnist --data_dir=/path/to/tfds
-    python tools/sweep.py --preset=cifar10_cnn --path=features.npz \
+    python tools/sweep.py --preset=cifar10_cnn --path=features.npz \\
         --against=sdh
 
 Each run has its own directory below --out, and each comparison its own JSON
 file; what is finished is not computed again. A seed chooses the split, the
 starting weights and the order of the data. --against names methods of
-`vdsh_tf.baselines` to fit on the very same splits.
+`vdsh_tf.research.baselines` to fit on the very same splits.
 """
 
 import dataclasses
@@ -15,49 +15,104 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 
-import numpy as np
-from absl import app
-from absl import flags
 from absl import logging
 
 from vdsh_tf import files
-from vdsh_tf.evaluation import metrics
-from vdsh_tf.research.baselines import registry
-from vdsh_tf.training.trainer import presets
-from vdsh_tf.training.trainer import runs
-from vdsh_tf.training.trainer import trainer
-
-flags.DEFINE_string("preset", "mnist", "One of: " + ", ".join(presets.PRESETS))
-flags.DEFINE_list("bits", ["16", "32", "64", "128"], "Code lengths.")
-flags.DEFINE_list("seeds", ["0", "1", "2"], "Seeds.")
-flags.DEFINE_list("against", [], "Methods to compare with, such as sdh.")
-flags.DEFINE_string("data", None, "Other data than the preset's.")
-flags.DEFINE_string("data_dir", None, "Prepared tensorflow-datasets folder.")
-flags.DEFINE_string("path", None, "Features file of an npz preset.")
-flags.DEFINE_integer("queries_per_class", None, "Another number of queries.")
-flags.DEFINE_string("out", "runs/sweep", "Folder for the runs.")
-flags.DEFINE_string("name", None, "Name of the runs; default the preset's.")
-FLAGS = flags.FLAGS
+from vdsh_tf.config import ANY
+from vdsh_tf.config import COUNT
+from vdsh_tf.config import setting
+from vdsh_tf.tools import flags
+from vdsh_tf.tools import scaffold
+from vdsh_tf.tools import training_flags
+from vdsh_tf.training import presets
+from vdsh_tf.training.config import TrainingConfig
 
 KEYS = ("map", "precision_r2", "recall_r2", "train_seconds")
 
 
-def train(run: presets.Run, split, name: str) -> dict:
-    """Metrics of one run: read, gone on with, or trained from the start."""
-    path = os.path.join(FLAGS.out, name)
+@dataclasses.dataclass(frozen=True)
+class Args:
+    """Flags of this tool."""
+
+    preset: str = setting(
+        "mnist",
+        ANY,
+        f"Settings to train with: {training_flags.NAMES}.",
+        flag=flags.NAME,
+    )
+    bits: tuple[int, ...] = setting(
+        (16, 32, 64, 128), ANY, "Code lengths.", flag=flags.INTEGERS
+    )
+    seeds: tuple[int, ...] = setting(
+        (0, 1, 2), ANY, "Seeds.", flag=flags.INTEGERS
+    )
+    against: tuple[str, ...] = setting(
+        (), ANY, "Methods to compare with, such as sdh.", flag=flags.TEXTS
+    )
+    data: str | None = setting(None, ANY, "Other data than the preset's.")
+    data_dir: str | None = setting(
+        None, ANY, "Prepared tensorflow-datasets folder."
+    )
+    path: str | None = setting(None, ANY, "Features file of an npz preset.")
+    queries_per_class: int | None = setting(
+        None, COUNT, "Another number of queries."
+    )
+    out: str = setting(
+        "runs/sweep", ANY, "Folder for the runs.", flag=flags.FOLDER
+    )
+    name: str | None = setting(
+        None, ANY, "Name of the runs; default the preset's."
+    )
+
+    def config(self, seed: int) -> TrainingConfig:
+        """Settings of one seed's runs, apart from their length of codes."""
+        base = presets.get(self.preset)
+        return base.replace(
+            seed=seed,
+            data=self.data or base.source.data,
+            data_dir=self.data_dir,
+            path=self.path,
+            queries_per_class=self.queries_per_class,
+        )
+
+
+def train(out: str, config: TrainingConfig, split, name: str) -> dict:
+    """Metrics of one run: read, resumed, or trained from the start."""
+    from vdsh_tf.training import runs
+    from vdsh_tf.training import trainer
+
+    path = os.path.join(out, name)
     if os.path.isdir(path):
         directory = runs.RunDirectory.open(path)
+        check_same(directory, config)
     else:
-        directory = runs.RunDirectory.create(path, run)
+        directory = runs.RunDirectory.create(path, config)
     if not directory.finished:
         trainer.train(directory, split, verbose=0)
     return directory.read_json("metrics.json")
 
 
-def compare(method: str, bits: int, seed: int, split, name: str) -> dict:
+def check_same(directory, config: TrainingConfig) -> None:
+    """Refuses a run that was trained with other settings."""
+    bare = training_flags.apart_from_place
+    if bare(directory.config) != bare(config):
+        raise ValueError(
+            f"{directory.path} must have the settings of this sweep, or its "
+            "numbers are those of another one; its config.json has others. "
+            "Give another --out or --name, or remove it."
+        )
+
+
+def compare(
+    out: str, method: str, bits: int, seed: int, split, name: str
+) -> dict:
     """Metrics of another method on the same split: read or computed."""
-    path = os.path.join(FLAGS.out, f"{name}.json")
+    from vdsh_tf.evaluation import metrics
+    from vdsh_tf.research.baselines import registry
+
+    path = os.path.join(out, f"{name}.json")
     if os.path.isfile(path):
         with open(path) as f:
             return json.load(f)
@@ -66,37 +121,37 @@ def compare(method: str, bits: int, seed: int, split, name: str) -> dict:
     fitted.fit(split.train.x, split.train.y)
     seconds = time.perf_counter() - start
     result = metrics.evaluate(
-        fitted.encode(split.query.x), split.query.y,
-        fitted.encode(split.database.x), split.database.y, bits,
-    )  # fmt: skip
+        fitted.encode(split.query.x),
+        split.query.y,
+        fitted.encode(split.database.x),
+        split.database.y,
+        bits,
+    )
     result["train_seconds"] = seconds
     files.write_text(path, json.dumps(result, indent=2) + "\n")
     return result
 
 
-def sweep() -> dict:
+def measure(args: Args) -> dict:
     """Metrics by (method, bits), a list over seeds."""
-    found = {}
-    for method in FLAGS.against:
+    from vdsh_tf.research.baselines import registry
+    from vdsh_tf.training import trainer
+
+    found: dict[tuple[str, int], list[dict]] = {}
+    for method in args.against:
         registry.load(method)  # An unknown name must show before training.
-    stem = FLAGS.name or FLAGS.preset
-    for seed in map(int, FLAGS.seeds):
-        base = dataclasses.replace(
-            presets.get(FLAGS.preset), seed=seed, data_dir=FLAGS.data_dir,
-            path=FLAGS.path, queries_per_class=FLAGS.queries_per_class,
-        )  # fmt: skip
-        if FLAGS.data:
-            base = dataclasses.replace(base, data=FLAGS.data)
-        split = trainer.load_data(base)
-        for bits in map(int, FLAGS.bits):
-            run = dataclasses.replace(base, bits=bits)
+    stem = args.name or args.preset
+    for seed in args.seeds:
+        config = args.config(seed)
+        split = trainer.load_data(config)
+        for bits in args.bits:
             name = f"{stem}-{bits}bits-seed{seed}"
-            result = train(run, split, name)
+            result = train(args.out, config.replace(bits=bits), split, name)
             report(f"{name} vdsh", result)
             found.setdefault(("vdsh", bits), []).append(result)
-            for method in FLAGS.against:
+            for method in args.against:
                 other = f"{stem}-{method}-{bits}bits-seed{seed}"
-                result = compare(method, bits, seed, split, other)
+                result = compare(args.out, method, bits, seed, split, other)
                 report(other, result)
                 found.setdefault((method, bits), []).append(result)
     return found
@@ -109,15 +164,14 @@ def report(name: str, result: dict) -> None:
     )
 
 
-def main(argv):
-    if len(argv) > 1:
-        raise app.UsageError(f"Unknown arguments: {' '.join(argv[1:])}")
-    os.makedirs(FLAGS.out, exist_ok=True)
-    try:
-        found = sweep()
-    except (ValueError, OSError, RuntimeError) as error:
-        sys.exit(f"error: {error}")
-    print(f"\nmean (standard deviation) over seeds {','.join(FLAGS.seeds)}")
+def sweep(args: Args) -> None:
+    """Measures everything and prints means and deviations."""
+    import numpy as np
+
+    os.makedirs(args.out, exist_ok=True)
+    found = measure(args)
+    seeds = ",".join(map(str, args.seeds))
+    print(f"\nmean (standard deviation) over seeds {seeds}")
     print(f"{'method':10} {'bits':>4}  {'mAP':12} {'P@r2':12} {'R@r2':12} s")
     for (method, bits), results in sorted(found.items()):
         cells = []
@@ -128,6 +182,9 @@ def main(argv):
         print(f"{method:10} {bits:4}  {' '.join(cells)} {seconds:.0f}")
 
 
+def main(argv: Sequence[str] | None = None) -> int:
+    return scaffold.run(sweep, Args, __doc__, argv)
+
+
 if __name__ == "__main__":
-    logging.set_verbosity(logging.INFO)
-    app.run(main)
+    sys.exit(main())

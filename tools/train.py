@@ -3,47 +3,154 @@
     python tools/train.py
     python tools/train.py --preset=mnist --data_dir=/path/to/tfds
     python tools/train.py --preset=cifar10_cnn --path=features.npz
+    python tools/train.py --data=npz --path=mine.npz
     python tools/train.py --resume
 
 Presets, with the time of training on two CPU cores and the mAP on the queries
-(64 bits; mean of three seeds from `mnist` on, seed 0 above it):
+(64 bits unless stated; mean of three seeds, seed 0 where marked):
 
-    digits         8 layers x 128, 32 bits                   13 s  .996
-    mnist_small    8 x 64, 32 bits                           38 s  .978
-    mnist          48 x 256                                 120 s  .987
-    cifar10_gist   16 x 512, GIST computed on first use     138 s  .723
-    cifar10_cnn    16 x 512, features by --path             165 s  .912
-    multilabel     16 x 512, by --path: tmc2007_500                .726
-                                        corel16k001          51 s  .311
-    mnist_64x1024  the paper's largest network              498 s  .989 (seed 0)
+    digits         8 layers x 128, 32 bits              6-13 s  .996 (seed 0)
+    mnist_small    8 x 64, 32 bits                        38 s  .978 (seed 0)
+    mnist          48 x 256                          116-126 s  .987
+    cifar10_gist   16 x 512, GIST computed once      135-140 s  .724
+    cifar10_cnn    16 x 512, features by --path      162-180 s  .907
+    multilabel     16 x 512, by --path: tmc2007_500  104-127 s  .725
+                                        corel16k001    55-66 s  .313
+    mnist_64x1024  the paper's largest network       498-888 s  .989 (seed 0)
 
-Every setting of a preset is a flag; `--stages` reads layers:epochs:rate, with
-commas between stages. A run directory holds config.json, model.keras,
-history.csv, metrics.json, convergence.png and TensorBoard logs. Interrupted
-training goes on from its last epoch with --resume.
+Without a preset, --data other than digits takes settings for data of your own:
+8 layers x 512, 64 bits. Every setting is a flag and overrides the preset;
+--stages reads layers:epochs:rate, with commas between stages. A run directory
+holds config.json, model.keras, history.csv, metrics.json, convergence.png and
+TensorBoard logs. Interrupted training resumes after its last epoch with
+--resume.
 """
 
+import dataclasses
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from typing import ClassVar
+from typing import Self
 
-import run_flags
-from absl import app
-from absl import flags
 from absl import logging
 
-from vdsh_tf.training.trainer import runs
-from vdsh_tf.training.trainer import trainer
+from vdsh_tf.config import ANY
+from vdsh_tf.config import SWITCH
+from vdsh_tf.config import Rule
+from vdsh_tf.config import Stages
+from vdsh_tf.config import setting
+from vdsh_tf.tools import flags
+from vdsh_tf.tools import scaffold
+from vdsh_tf.tools import training_flags
+from vdsh_tf.training.config import TrainingConfig
 
-run_flags.define("digits")
-flags.DEFINE_string("run_dir", None, "New folder; default runs/PRESET-NNN.")
-flags.DEFINE_bool("resume", False, "Go on with --run_dir or the newest run.")
-flags.DEFINE_integer("verbose", None, "0 silent, 1 bar, 2 a line an epoch.")
-FLAGS = flags.FLAGS
+if TYPE_CHECKING:
+    from vdsh_tf.training import runs
+
+OWN_DATA = TrainingConfig().replace(
+    stages=Stages.parse("4:20:1e-3,8:10:3e-4"),
+    width=512,
+    bits=64,
+    batch_size=256,
+)
 
 
-def open_directory() -> runs.RunDirectory:
-    """The run to continue, or None for a new one."""
-    if FLAGS.run_dir:
-        directory = runs.RunDirectory.open(FLAGS.run_dir)
+@dataclasses.dataclass(frozen=True)
+class Args(training_flags.TrainingFlags):
+    """Flags of this tool."""
+
+    FIRST: ClassVar[tuple[str, ...]] = (
+        "preset",
+        "data",
+        "path",
+        "data_dir",
+        "layers",
+        "width",
+        "bits",
+        "epochs",
+        "seed",
+        "run_dir",
+        "resume",
+        "verbose",
+        "schedule",
+    )
+
+    run_dir: str | None = setting(
+        None, ANY, "New folder; default runs/PRESET-NNN."
+    )
+    resume: bool = setting(
+        False, SWITCH, "Resume --run_dir, or the newest unfinished run."
+    )
+    verbose: int | None = setting(
+        None,
+        Rule("0, 1 or 2", "as in Keras", lambda v: v in (0, 1, 2)),
+        "0 silent, 1 bar, 2 one line per epoch; default 1 on a terminal, "
+        "else 2.",
+    )
+
+    @classmethod
+    def defaults(cls, argv: Sequence[str]) -> Self:
+        """Settings for own data where neither preset nor digits is named."""
+        preset, data = flags.peek(("preset", "data"), argv)
+        if preset is None and data not in (None, "digits"):
+            return cls(config=OWN_DATA.replace(data=data))
+        return super().defaults(argv)
+
+
+def train(args: Args) -> None:
+    """Trains a new run, or resumes one, and prints its results."""
+    from vdsh_tf.training import trainer
+
+    verbose = args.verbose
+    if verbose is None:
+        verbose = 1 if sys.stdout.isatty() else 2
+    if args.resume:
+        directory = open_unfinished(args.run_dir)
+        check_settings(args, directory)
+        place = args.config.source
+        split = trainer.load_data(directory.config, place.data_dir, place.path)
+    else:
+        directory, split = create(args)
+    logging.info(
+        "%s: %d to train on, %d queries; run directory %s",
+        split.name,
+        len(split.train),
+        len(split.query),
+        directory.path,
+    )
+    report(directory, trainer.train(directory, split, verbose))
+
+
+def create(args: Args):
+    """A new run directory, and the data to train on."""
+    from vdsh_tf.training import runs
+    from vdsh_tf.training import trainer
+
+    config = args.settings
+    if args.preset is None:
+        logging.info(
+            "No --preset for --data=%s: %d layers x %d, %d bits, stages %s.",
+            config.source.data,
+            config.layers,
+            config.network.width,
+            config.network.bits,
+            config.optimization.stages,
+        )
+    split = trainer.load_data(config)
+    # Bad settings must show before there is a directory.
+    trainer.build_model(config, split.num_classes)
+    name = args.preset or config.source.data
+    path = args.run_dir or runs.new_path(runs.ROOT, name)
+    return runs.RunDirectory.create(path, config), split
+
+
+def open_unfinished(path: str | None) -> "runs.RunDirectory":
+    """The run to resume."""
+    from vdsh_tf.training import runs
+
+    if path:
+        directory = runs.RunDirectory.open(path)
     else:
         directory = runs.newest(runs.ROOT, finished=False)
     if directory.finished:
@@ -54,8 +161,24 @@ def open_directory() -> runs.RunDirectory:
     return directory
 
 
-def report(directory: runs.RunDirectory, result: dict) -> None:
+def check_settings(args: Args, directory: "runs.RunDirectory") -> None:
+    """Refuses settings that the run to resume does not have."""
+    wanted, stored, untouched = map(
+        training_flags.apart_from_place,
+        (args.settings, directory.config, Args.defaults(()).settings),
+    )
+    if wanted not in (stored, untouched):
+        raise ValueError(
+            "A resumed run must keep its settings, those of "
+            f"{directory.file('config.json')}; the flags say others. Leave "
+            "them out, or start another run without --resume."
+        )
+
+
+def report(directory: "runs.RunDirectory", result: dict) -> None:
     """Prints the results table."""
+    from vdsh_tf.training import runs
+
     print(
         f"\n{result['layers']} layers x {result['width']}, "
         f"{result['bits']} bits; {result['queries']} queries against "
@@ -66,33 +189,9 @@ def report(directory: runs.RunDirectory, result: dict) -> None:
     print(f"\nRun directory: {directory.path}")
 
 
-def main(argv):
-    if len(argv) > 1:
-        raise app.UsageError(f"Unknown arguments: {' '.join(argv[1:])}")
-    verbose = FLAGS.verbose
-    if verbose is None:
-        verbose = 1 if sys.stdout.isatty() else 2
-    try:
-        if FLAGS.resume:
-            directory = open_directory()
-            split = trainer.load_data(directory.run)
-        else:
-            run = run_flags.settings()
-            split = trainer.load_data(run)
-            # Bad settings must show before there is a directory.
-            trainer.build_model(run, split.num_classes)
-            path = FLAGS.run_dir or runs.new_path(runs.ROOT, FLAGS.preset)
-            directory = runs.RunDirectory.create(path, run)
-        logging.info(
-            "%s: %d to train on, %d queries; run directory %s",
-            split.name, len(split.train), len(split.query), directory.path,
-        )  # fmt: skip
-        result = trainer.train(directory, split, verbose)
-    except (ValueError, OSError, RuntimeError, MemoryError) as error:
-        sys.exit(f"error: {error}")
-    report(directory, result)
+def main(argv: Sequence[str] | None = None) -> int:
+    return scaffold.run(train, Args, __doc__, argv)
 
 
 if __name__ == "__main__":
-    logging.set_verbosity(logging.INFO)
-    app.run(main)
+    sys.exit(main())

@@ -1,47 +1,55 @@
-"""One flag for each setting of a training run, for the tools that train."""
+"""Flags of the tools that train: a preset, and every setting over it."""
 
 import dataclasses
+from collections.abc import Sequence
+from typing import ClassVar
+from typing import Self
 
-from absl import flags
+from vdsh_tf.config import ANY
+from vdsh_tf.config import COUNT
+from vdsh_tf.config import setting
+from vdsh_tf.tools import flags
+from vdsh_tf.training import presets
+from vdsh_tf.training.config import TrainingConfig
 
-from vdsh_tf.training.trainer import presets
-
-FLAGS = flags.FLAGS
-
-
-def define(preset: str) -> None:
-    """Defines --preset with this default, and the flags of its settings."""
-    names = ", ".join(presets.PRESETS)
-    flags.DEFINE_string("preset", preset, f"One of: {names}")
-    flags.DEFINE_integer("layers", None, "Depth M, the code layer included.")
-    flags.DEFINE_integer("epochs", None, "Epochs of the last stage.")
-    meaning = presets.settings_help()
-    for field in dataclasses.fields(presets.Run):
-        kind = str(field.type)
-        define_one = flags.DEFINE_string
-        if "float" in kind:
-            define_one = flags.DEFINE_float
-        elif "int" in kind:
-            define_one = flags.DEFINE_integer
-        elif "bool" in kind:
-            define_one = flags.DEFINE_bool
-        # None leaves the setting to the preset.
-        define_one(field.name, None, meaning[field.name])
+NAMES = ", ".join(presets.PRESETS)
 
 
-def settings() -> presets.Run:
-    """The preset with the flags that were given."""
-    run = presets.get(FLAGS.preset)
-    given = {
-        field.name: FLAGS[field.name].value
-        for field in dataclasses.fields(run)
-        if FLAGS[field.name].present
-    }
-    if "stages" in given:
-        given["stages"] = presets.parse_stages(given["stages"])
-    run = dataclasses.replace(run, **given)
-    if FLAGS.layers is not None:
-        run = run.with_layers(FLAGS.layers)
-    if FLAGS.epochs is not None:
-        run = run.with_epochs(FLAGS.epochs)
-    return run
+@dataclasses.dataclass(frozen=True)
+class TrainingFlags:
+    """A preset, its depth and length, and all settings of a training run."""
+
+    # The preset that is taken when none is named.
+    DEFAULT: ClassVar[str] = "digits"
+
+    preset: str | None = setting(
+        None, ANY, f"Settings to begin with: {NAMES}.", flag=flags.NAME
+    )
+    layers: int | None = setting(
+        None, COUNT, "Depth M, the code layer included; default the preset's."
+    )
+    epochs: int | None = setting(
+        None, COUNT, "Epochs of the last stage; default the preset's."
+    )
+    config: TrainingConfig = TrainingConfig()
+
+    @classmethod
+    def defaults(cls, argv: Sequence[str]) -> Self:
+        """Flags whose defaults are the preset's that `argv` names."""
+        preset = flags.peek(("preset",), argv)[0] or cls.DEFAULT
+        return cls(preset=preset, config=presets.get(preset))
+
+    @property
+    def settings(self) -> TrainingConfig:
+        """The settings, with depth and length put over their stages."""
+        config = self.config
+        if self.layers is not None:
+            config = config.with_layers(self.layers)
+        if self.epochs is not None:
+            config = config.with_epochs(self.epochs)
+        return config
+
+
+def apart_from_place(config: TrainingConfig) -> TrainingConfig:
+    """The settings without the places of the data, which may move."""
+    return config.replace(data_dir=None, path=None)

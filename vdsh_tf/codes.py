@@ -1,4 +1,4 @@
-"""Binary codes in NumPy: threshold, pack, unpack."""
+"""Binary codes in NumPy: threshold, pack, unpack, check."""
 
 import numpy as np
 
@@ -27,6 +27,12 @@ def unpack(codes: np.ndarray, bits: int) -> np.ndarray:
     """Inverse of `pack`: [n, ceil(bits/8)] uint8 -> [n, bits] bool."""
     check(codes, bits)
     return np.unpackbits(codes, axis=1, count=bits).astype(bool)
+
+
+def as_words(codes: np.ndarray) -> np.ndarray:
+    """Packed codes, padded by zeros, as words: [n, words] uint64."""
+    padded = np.pad(codes, ((0, 0), (0, -codes.shape[1] % 8)))
+    return np.ascontiguousarray(padded).view(np.uint64)
 
 
 def check(codes: np.ndarray, bits: int | None = None, name="codes") -> None:

@@ -10,9 +10,7 @@ from absl.testing import parameterized
 from tests.support import case
 from vdsh_tf.data import datasets
 
-SHARED = os.path.join(
-    os.path.dirname(__file__), "..", "..", "shared", "data", "tfds"
-)
+SHARED = os.path.join(os.path.dirname(__file__), "../../../shared/data/tfds")
 
 
 class DigitsTest(case.TestCase):
@@ -40,13 +38,16 @@ class DigitsTest(case.TestCase):
         self.assert_equal(first, again)
         self.assertFalse(np.array_equal(first, other))
 
-    def test_rehearsal_leaves_the_queries_out(self):
+    def test_validation_split_leaves_the_queries_out(self):
         split = datasets.load("digits", validation_per_class=10)
-        rehearsal = split.rehearsal()
-        self.assert_equal(rehearsal.query.x, split.validation.x)
-        self.assert_equal(rehearsal.database.x, split.train.x)
+        chosen_by = split.validation_split()
+        self.assert_equal(chosen_by.query.x, split.validation.x)
+        self.assert_equal(chosen_by.database.x, split.train.x)
         with self.assertRaisesRegex(ValueError, "validation_per_class > 0"):
-            rehearsal.rehearsal()
+            chosen_by.validation_split()
+
+    def test_rows_are_pictures(self):
+        self.assertEqual(datasets.load("digits").image_shape, (8, 8, 1))
 
     def test_batches_have_unit_length_and_cover_the_data(self):
         split = datasets.load("digits")
@@ -138,9 +139,11 @@ class NpzTest(case.TestCase):
     def test_train_and_test_are_put_together(self):
         y = np.arange(60) % 4
         path = self._save(
-            x_train=self.x[:40], y_train=y[:40], x_test=self.x[40:],
+            x_train=self.x[:40],
+            y_train=y[:40],
+            x_test=self.x[40:],
             y_test=y[40:],
-        )  # fmt: skip
+        )
         self.assertLen(self._load(path).database, 48)
 
     def test_missing_arrays(self):
@@ -180,6 +183,66 @@ class NpzTest(case.TestCase):
             split = datasets.load("npz", path=path, queries_per_class=2)
         self.assertEqual(len(split.query) + len(split.train), 39)
 
+    def test_features_are_not_pictures(self):
+        path = self._save(features=self.x, labels=np.arange(60) % 4)
+        self.assertIsNone(self._load(path).image_shape)
+
+    @parameterized.parameters(((4, 2, 3),), ((2, 6, 2),), ((4, 6),))
+    def test_images_are_flattened(self, shape):
+        rng = np.random.default_rng(0)
+        images = rng.integers(1, 256, (60, *shape), dtype=np.uint8)
+        path = self._save(x=images, y=np.arange(60) % 4)
+        split = datasets.load("npz", path=path, queries_per_class=0)
+        self.assertEqual(split.image_shape, (*shape, 1)[:3])
+        self.assertEqual(split.train.x.dtype, np.uint8)
+        self.assert_equal(split.train.x, images.reshape(60, -1))
+
+    @parameterized.parameters(np.int64, np.uint8)
+    def test_image_shape_in_the_file(self, dtype):
+        shape = np.array([5, 1, 1], dtype)
+        path = self._save(x=self.x, y=np.arange(60) % 4, image_shape=shape)
+        self.assertEqual(self._load(path).image_shape, (5, 1, 1))
+
+    @parameterized.parameters(
+        ([5, 1, 2],),
+        ([5, 1],),
+        ([5.0, 1.0, 1.0],),
+        ([-5, -1, 1],),
+        ([[5, 1, 1]],),
+        (5,),
+        (["5", "1", "1"],),
+    )
+    def test_image_shape_that_does_not_fit(self, shape):
+        path = self._save(x=self.x, y=np.arange(60) % 4, image_shape=shape)
+        with self.assertRaisesRegex(ValueError, "`image_shape` in .*product"):
+            self._load(path)
+
+    def test_image_shape_that_contradicts_the_images(self):
+        images = np.ones((60, 4, 2, 3), np.uint8)
+        path = self._save(x=images, y=np.arange(60) % 4, image_shape=[2, 4, 3])
+        with self.assertRaisesRegex(ValueError, r"\[2, 4, 3\].*\(4, 2, 3\)"):
+            self._load(path)
+
+    def test_images_of_other_numbers_are_not_rows(self):
+        images = np.ones((60, 4, 2, 3), np.float32)
+        path = self._save(x=images, y=np.arange(60) % 4)
+        with self.assertRaisesRegex(ValueError, "flatten images first"):
+            self._load(path)
+
+    def test_black_images_are_left_out(self):
+        images = np.ones((60, 4, 2, 3), np.uint8)
+        images[7] = 0
+        path = self._save(x=images, y=np.arange(60) % 4)
+        with self.assertWarnsRegex(UserWarning, "1 rows .* all zero"):
+            split = self._load(path)
+        self.assertEqual(len(split.query) + len(split.train), 59)
+        self.assertEqual(split.image_shape, (4, 2, 3))
+
+    def test_shape_is_for_folders(self):
+        path = self._save(x=self.x, y=np.arange(60) % 4)
+        with self.assertRaisesRegex(ValueError, "`image_shape` is for `imag"):
+            self._load(path, image_shape=(5, 1, 1))
+
     def test_nan_names_the_row(self):
         self.x[9, 0] = np.nan
         path = self._save(features=self.x, labels=np.arange(60) % 4)
@@ -203,7 +266,7 @@ class TfdsTest(case.TestCase):
                 datasets.load("fashion_mnist", data_dir=folder)
             except RuntimeError as error:
                 self.assertRegex(str(error), "connect to the network")
-                self.assertRegex(str(error), "--data_dir or TFDS_DATA_DIR")
+                self.assertRegex(str(error), "`data_dir` or in TFDS_DATA_DIR")
             else:
                 self.skipTest("a network is there: the data was downloaded")
 
@@ -214,6 +277,7 @@ class TfdsTest(case.TestCase):
         self.assertLen(split.query, 1000)
         self.assertLen(split.database, 69000)
         self.assertEqual(split.image_shape, (28, 28, 1))
+        self.assertEqual(split.train.x.shape[1], 784)
         self.assertEqual(split.train.x.dtype, np.uint8)
 
 

@@ -52,18 +52,14 @@ class OracleTest(case.TestCase):
     def test_other_sizes_are_scaled(self, height, width):
         images = _images(2, height, width).astype("f4")
         scaled = tf.image.resize(images, (32, 32), antialias=True)
-        self.assert_close(
-            gist.gist(images), gist.gist(scaled), atol=1e-4
-        )
+        self.assert_close(gist.gist(images), gist.gist(scaled), atol=1e-4)
 
     @parameterized.parameters((32, 48), (48, 32))
     def test_the_middle_of_an_oblong_image_is_used(self, height, width):
         images = _images(2, height, width)
         top, left = (height - 32) // 2, (width - 32) // 2
         middle = images[:, top : top + 32, left : left + 32]
-        self.assert_close(
-            gist.gist(images), gist.gist(middle), atol=1e-6
-        )
+        self.assert_close(gist.gist(images), gist.gist(middle), atol=1e-6)
 
 
 class MeaningTest(case.TestCase):

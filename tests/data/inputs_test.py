@@ -1,7 +1,6 @@
-"""Bad features and labels get an error that names the value and the cure."""
+"""Bad arrays get an error that names the value and the cure."""
 
 import numpy as np
-import tensorflow as tf
 from absl.testing import absltest
 from absl.testing import parameterized
 
@@ -88,52 +87,6 @@ class ArrayTest(case.TestCase):
         x, y = _good()
         with self.assertRaisesRegex(ValueError, "20 rows and 19 labels"):
             _model().fit(x, y[:-1], verbose=0)
-
-
-class DatasetTest(case.TestCase):
-    def _fit(self, x, y, batch=5):
-        data = tf.data.Dataset.from_tensor_slices((x, y))
-        _model().fit(data.batch(batch) if batch else data, verbose=0)
-
-    def test_good_data_passes(self):
-        self._fit(*_good())
-
-    def test_nan_in_a_later_batch(self):
-        x, y = _good()
-        x[17, 2] = np.nan
-        with self.assertRaisesRegex(Exception, "NaN or inf"):
-            self._fit(x, y)
-
-    def test_zero_row(self):
-        x, y = _good()
-        x[17] = 0
-        with self.assertRaisesRegex(Exception, "all zero"):
-            self._fit(x, y)
-
-    def test_label_out_of_range(self):
-        x, y = _good()
-        y[11] = 3
-        with self.assertRaisesRegex(Exception, "from 0 to 2"):
-            self._fit(x, y)
-
-    def test_empty(self):
-        x, y = _good()
-        with self.assertRaisesRegex(ValueError, "an empty dataset"):
-            self._fit(x[:0], y[:0])
-
-    def test_not_batched(self):
-        with self.assertRaisesRegex(ValueError, "forget `.batch"):
-            self._fit(*_good(), batch=None)
-
-    def test_multi_hot_of_wrong_length(self):
-        x, _ = _good()
-        with self.assertRaisesRegex(ValueError, "num_classes=3"):
-            self._fit(x, np.eye(4, dtype="f4")[np.arange(20) % 4])
-
-    def test_labels_missing(self):
-        data = tf.data.Dataset.from_tensor_slices(_good()[0]).batch(4)
-        with self.assertRaisesRegex(ValueError, r"\(x, y\) pairs"):
-            _model().fit(data)
 
 
 if __name__ == "__main__":

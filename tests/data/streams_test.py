@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+import types
 
 import matplotlib.image
 import numpy as np
@@ -47,6 +48,23 @@ class StreamsTest(parameterized.TestCase):
     def test_array(self):
         x = self.x.reshape(25, -1)
         self.check(streams.ArrayRows(x), x)
+
+    def test_named(self):
+        x = self.x.reshape(25, -1)
+        split = types.SimpleNamespace(
+            database=types.SimpleNamespace(x=x),
+            query=types.SimpleNamespace(x=x[:3]),
+        )
+        self.check(streams.named_rows("database", lambda: split), x)
+        rows = streams.named_rows("query", lambda: split, (4, 3, 1))
+        np.testing.assert_array_equal(rows.take([2]), x[[2]])
+        # The run's own data is not needed for a file, nor are pictures.
+        np.save(self.file("x.npy"), self.x)
+        self.check(streams.named_rows(self.file("x.npy"), None), x)
+        path = self.file("0.png")
+        matplotlib.image.imsave(path, np.zeros((6, 4, 3)))
+        rows = streams.named_rows(self.folder, None, (6, 4, 1))
+        self.assertEqual(rows.shape, (1, 24))
 
     def test_images(self):
         pixels = np.random.default_rng(0).integers(0, 256, (5, 6, 4))

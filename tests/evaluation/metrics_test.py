@@ -26,8 +26,9 @@ def _problem(num_queries=5, num_items=60, bits=6, multi=False, seed=0):
 
 def _relevant(ql, dl):
     if np.ndim(ql):
-        return np.array([any(a and b for a, b in zip(ql, row, strict=True))
-                         for row in dl])  # fmt: skip
+        return np.array(
+            [any(a and b for a, b in zip(ql, row, strict=True)) for row in dl]
+        )
     return dl == ql
 
 
@@ -142,9 +143,12 @@ class BadInputTest(case.TestCase):
     def test_wrong_dtype(self):
         with self.assertRaisesRegex(ValueError, "uint8.*float64"):
             metrics.evaluate(
-                self.codes.astype(float), self.labels, self.codes,
-                self.labels, 16,
-            )  # fmt: skip
+                self.codes.astype(float),
+                self.labels,
+                self.codes,
+                self.labels,
+                16,
+            )
 
     def test_labels_missing(self):
         with self.assertRaisesRegex(ValueError, "3 codes and 2 labels"):
@@ -175,6 +179,13 @@ class CodesTest(case.TestCase):
         bits = np.array([[1, 0, 0, 0, 0, 0, 0, 0, 1]], bool)
         self.assert_equal(codes.pack(bits), [[128, 128]])
         self.assert_equal(codes.unpack(codes.pack(bits), 9), bits)
+
+    def test_words_keep_the_bits(self):
+        packed = np.arange(18, dtype=np.uint8).reshape(2, 9)
+        words = codes.as_words(packed)
+        self.assertEqual((words.shape, words.dtype), ((2, 2), np.uint64))
+        self.assert_equal(words.view(np.uint8)[:, :9], packed)
+        self.assertFalse(words.view(np.uint8)[:, 9:].any())
 
     def test_a_bit_is_above_zero(self):
         self.assert_equal(

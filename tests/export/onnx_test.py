@@ -8,6 +8,9 @@ import onnx
 import pytest
 from absl.testing import absltest
 from absl.testing import parameterized
+
+from tests.support import export_fixtures
+from vdsh_tf import encoder
 from vdsh_tf.export import graph
 from vdsh_tf.export import metadata
 from vdsh_tf.export import onnx_file
@@ -15,13 +18,10 @@ from vdsh_tf.export import parity
 from vdsh_tf.export import quantize
 from vdsh_tf.export import runtimes
 
-from tests.support import export_fixtures
-from vdsh_tf import encoder
-
 # Runs in a Python that cannot import TensorFlow, Keras or this package.
 ALONE = """
 import json, sys
-for name in ("tensorflow", "keras", "vdsh_tf", "export", "onnx", "tf2onnx"):
+for name in ("tensorflow", "keras", "vdsh_tf", "onnx", "tf2onnx"):
     sys.modules[name] = None
 import numpy as np
 import onnxruntime
@@ -36,6 +36,12 @@ print(json.dumps([meta, [m for m, v in sys.modules.items() if v is not None
 
 def path(name=runtimes.ONNX) -> str:
     return os.path.join(export_fixtures.out(), name)
+
+
+def described() -> metadata.Metadata:
+    return metadata.describe(
+        export_fixtures.model(), "digits", export_fixtures.IMAGE_SHAPE
+    )
 
 
 def shape(value):
@@ -69,7 +75,7 @@ class OnnxTest(parameterized.TestCase):
             "embedding": (["batch", 12], onnx.TensorProto.FLOAT),
         }
         found = {entry.key: entry.value for entry in model.metadata_props}
-        want = metadata.describe(export_fixtures.model(), "digits").to_strings()
+        want = described().to_strings()
         extra = {"quantization": "static_u8u8"}
         more = extra if name == runtimes.QUANTIZED else {}
         assert found == {**want, **more}
@@ -80,11 +86,18 @@ class OnnxTest(parameterized.TestCase):
         np.save(os.path.join(folder, "x.npy"), x)
         found = subprocess.run(
             [
-                sys.executable, "-c", ALONE, path(),
-                os.path.join(folder, "x.npy"), os.path.join(folder, "c.npy"),
+                sys.executable,
+                "-c",
+                ALONE,
+                path(),
+                os.path.join(folder, "x.npy"),
+                os.path.join(folder, "c.npy"),
             ],
-            capture_output=True, text=True, check=True, cwd=folder,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=folder,
+        )
         meta, imported = json.loads(found.stdout)
         assert imported == []
         model = export_fixtures.model()
@@ -95,9 +108,7 @@ class OnnxTest(parameterized.TestCase):
     @parameterized.parameters(13, 15, 17)
     def test_older_opsets(self, opset):
         model = export_fixtures.model()
-        served = graph.Served(
-            graph.kernels_of(model), metadata.describe(model, "digits")
-        )
+        served = graph.Served(graph.kernels_of(model), described())
         file = os.path.join(export_fixtures.folder(), "e.onnx")
         onnx_file.write(served, file, opset=opset)
         versions = {o.domain: o.version for o in onnx.load(file).opset_import}
@@ -161,7 +172,7 @@ class QuantizeTest(absltest.TestCase):
 
     def test_scales_come_from_the_rows_given(self):
         folder = export_fixtures.folder()
-        meta = metadata.describe(export_fixtures.model(), "digits")
+        meta = described()
         files = []
         for number, rows in enumerate(
             (export_fixtures.rows()[:100], export_fixtures.rows()[:1])

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 from absl.testing import absltest
 from absl.testing import parameterized
+
+from tests.support import export_fixtures
+from vdsh_tf import VDSH
+from vdsh_tf import codes as codes_lib
 from vdsh_tf.export import exporter
 from vdsh_tf.export import graph
 from vdsh_tf.export import litert
 from vdsh_tf.export import onnx_file
 from vdsh_tf.export import parity
 from vdsh_tf.export import runtimes
-
-from tests.support import export_fixtures
-from vdsh_tf import VDSH
-from vdsh_tf import codes as codes_lib
 
 
 class ResponsesTest(absltest.TestCase):
@@ -94,9 +94,13 @@ class RuntimesTest(absltest.TestCase):
         _, result = export_fixtures.exported()
         names = {report.runtime for report in result.reports}
         assert names >= {
-            "keras", "saved_model", "saved_model bytes", "onnx",
-            "saved_model pixels", "onnx pixels",
-        }  # fmt: skip
+            "keras",
+            "saved_model",
+            "saved_model bytes",
+            "onnx",
+            "saved_model pixels",
+            "onnx pixels",
+        }
         sizes = {report.batch_size for report in result.reports}
         assert sizes == {1, 2, 7, 1024}
         assert all(r.differ_beyond == 0 for r in result.reports)
@@ -128,24 +132,52 @@ class RuntimesTest(absltest.TestCase):
             session = onnx_file.Session(f"{export_fixtures.out()}/{name}")
             x = export_fixtures.rows()[:50]
             whole = session.run(x, "codes")["codes"]
-            single = [session.run(x[i : i + 1], "codes")["codes"][0]
-                      for i in range(50)]  # fmt: skip
+            single = [
+                session.run(x[i : i + 1], "codes")["codes"][0]
+                for i in range(50)
+            ]
             np.testing.assert_array_equal(whole, single)
 
 
-class FeaturesTest(absltest.TestCase):
-    def test_other_features_have_no_pixels(self):
-        model = VDSH(layers=3, width=8, bits=9, num_classes=2)
+class FeaturesTest(parameterized.TestCase):
+    @parameterized.parameters(False, True)
+    def test_other_features_have_no_pixels(self, center):
+        model = VDSH(layers=3, width=8, bits=9, num_classes=2, center=center)
         model.build((None, 5))
-        rows = np.random.default_rng(0).normal(size=(50, 5))
+        rows = 1 + np.random.default_rng(0).normal(size=(50, 5))
+        if center:
+            model.encoder.set_center(rows)
         out = export_fixtures.folder()
         result = exporter.export(model, "npz", out, rows=rows)
         assert runtimes.ONNX in os.listdir(out)
         assert runtimes.PIXELS not in os.listdir(out)
         assert not [line for line in result.signatures if "image" in line]
         assert {r.runtime for r in result.reports} == {
-            "keras", "saved_model", "saved_model bytes", "onnx"
-        }  # fmt: skip
+            "keras",
+            "saved_model",
+            "saved_model bytes",
+            "onnx",
+        }
+
+
+class PicturesTest(absltest.TestCase):
+    def test_pictures_of_a_user_have_pixels(self):
+        model = VDSH(layers=3, width=8, bits=9, num_classes=2)
+        model.build((None, 24))
+        rows = np.random.default_rng(0).integers(0, 256, (50, 24), np.uint8)
+        out = export_fixtures.folder()
+        result = exporter.export(
+            model, "npz", out, rows=rows, image_shape=(4, 2, 3)
+        )
+        assert runtimes.PIXELS in os.listdir(out)
+        assert (
+            "pixels: image uint8 [batch, 4, 2, 3] -> codes uint8 [batch, 2]"
+            in result.signatures
+        )
+        assert {r.runtime for r in result.reports} >= {
+            "saved_model pixels",
+            "onnx pixels",
+        }
 
 
 class RefusalTest(parameterized.TestCase):
@@ -158,7 +190,7 @@ class RefusalTest(parameterized.TestCase):
         ({"formats": ()}, "`formats` must be"),
         ({"formats": ("tensorrt",)}, "`formats` must be"),
         ({"rows": None}, "`rows` of training data"),
-        ({"quantized": True, "formats": ("saved_model",)}, "Add --onnx"),
+        ({"quantized": True, "formats": ("saved_model",)}, "Add 'onnx'"),
         ({"opset": 20}, "from 13 to 18.*opset=20"),
         ({"opset": 7}, "from 13 to 18"),
     )

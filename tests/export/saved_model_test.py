@@ -9,11 +9,11 @@ import tensorflow as tf
 from absl.testing import absltest
 from absl.testing import parameterized
 from google.protobuf import text_format
-from vdsh_tf.export import graph
-from vdsh_tf.export import saved_model
 
 from tests.support import cpp_loader
 from tests.support import export_fixtures
+from vdsh_tf.export import graph
+from vdsh_tf.export import saved_model
 
 
 def version() -> str:
@@ -31,15 +31,23 @@ class SavedModelTest(parameterized.TestCase):
         programs = os.path.dirname(sys.executable)
         subprocess.run(
             [
-                os.path.join(programs, "saved_model_cli"), "run",
-                "--dir", version(), "--tag_set", "serve",
-                "--signature_def", "serving_default",
-                "--inputs", f"x={folder}/x.npy", "--outdir", folder,
+                os.path.join(programs, "saved_model_cli"),
+                "run",
+                "--dir",
+                version(),
+                "--tag_set",
+                "serve",
+                "--signature_def",
+                "serving_default",
+                "--inputs",
+                f"x={folder}/x.npy",
+                "--outdir",
+                folder,
             ],
             check=True,
             capture_output=True,
             timeout=120,
-        )  # fmt: skip
+        )
         got = np.load(os.path.join(folder, "codes.npy"))
         np.testing.assert_array_equal(got, export_fixtures.codes(rows(5)))
 
@@ -58,6 +66,14 @@ class SavedModelTest(parameterized.TestCase):
         images = rows().astype(np.uint8).reshape(-1, 8, 8, 1)
         got = cpp_loader.CppSession(version()).run("pixels", images, "codes")
         np.testing.assert_array_equal(got, export_fixtures.codes(rows()))
+
+    @parameterized.parameters(1, 3)
+    def test_cpp_loader_tells_the_fingerprint(self, batch_size):
+        got = cpp_loader.CppSession(version()).run(
+            "fingerprint", np.zeros(batch_size, np.float32), "fingerprint"
+        )
+        want = export_fixtures.model().encoder.fingerprint().encode()
+        assert got.tolist() == batch_size * [want]
 
     def test_cpp_loader_can_fail(self):
         # A module that holds a Keras model passes in Python and fails here;
@@ -103,6 +119,7 @@ class SavedModelTest(parameterized.TestCase):
             "serving_default": {"x": [-1, 64], "codes": [-1, 2]},
             "embed": {"x": [-1, 64], **outputs},
             "bytes": {"x": [-1, 64], "codes_bytes": [-1]},
+            "fingerprint": {"ignored": [-1], "fingerprint": [-1]},
             "pixels": {"image": [-1, 8, 8, 1], "codes": [-1, 2]},
         }
 
@@ -154,7 +171,13 @@ class SavedModelTest(parameterized.TestCase):
             (proto,) = request.inputs.values()
             outputs = session.run(names[-1], tf.make_ndarray(proto))
             assert all(len(value) == 1 for value in outputs.values())
-        assert sorted(names) == ["bytes", "embed", "pixels", "serving_default"]
+        assert sorted(names) == [
+            "bytes",
+            "embed",
+            "fingerprint",
+            "pixels",
+            "serving_default",
+        ]
 
     def test_models_config_parses_with_the_official_messages(self):
         pytest.importorskip(

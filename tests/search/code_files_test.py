@@ -1,4 +1,4 @@
-"""Files of codes: whole or not at all, and never of an unknown maker."""
+"""Files of codes: written atomically, and never of an unknown maker."""
 
 import json
 import os

@@ -24,9 +24,15 @@ class EnginesTest(parameterized.TestCase):
         self.assertEqual(engines.parse(uri), want)
 
     @parameterized.parameters(
-        "", "index.npz", "faiss:", "faiss", "milvus:x.db", "milvus:#c",
-        "milvus:x.db#", "pg:host#codes",
-    )  # fmt: skip
+        "",
+        "index.npz",
+        "faiss:",
+        "faiss",
+        "milvus:x.db",
+        "milvus:#c",
+        "milvus:x.db#",
+        "pg:host#codes",
+    )
     def test_not_an_index(self, uri):
         with self.assertRaisesRegex(ValueError, "faiss:path or milvus:uri"):
             engines.parse(uri)
@@ -44,7 +50,7 @@ class EnginesTest(parameterized.TestCase):
             loaded.add(np.zeros((1, 1), np.uint8))
             loaded.save()
             self.assertLen(engines.open_index(uri), 4)
-            with self.assertRaisesRegex(FileExistsError, "--overwrite"):
+            with self.assertRaisesRegex(FileExistsError, "overwrite=True"):
                 engines.create_index(uri, 8)
             engines.create_index(uri, 8, overwrite=True)
             # Nothing is replaced before `save`.

@@ -22,7 +22,9 @@ faiss.omp_set_num_threads(1)
 class BadInputTest(parameterized.TestCase):
     def setUp(self):
         super().setUp()
-        self.codes = plain_hamming.random_codes(np.random.default_rng(0), 10, 12)
+        self.codes = plain_hamming.random_codes(
+            np.random.default_rng(0), 10, 12
+        )
         self.index = HammingIndex(12)
         self.index.add(self.codes)
 
@@ -36,9 +38,8 @@ class BadInputTest(parameterized.TestCase):
     )
     def test_codes(self, spoil, message):
         bad = spoil(self.codes)
-        for call in (
-            self.index.add, self.index.search, self.index.radius_search,
-        ):  # fmt: skip
+        index = self.index
+        for call in (index.add, index.search, index.radius_search):
             with self.assertRaisesRegex(ValueError, message):
                 call(bad)
         self.assertLen(self.index, 10)
@@ -105,7 +106,7 @@ class BadInputTest(parameterized.TestCase):
 
     def test_import_needs_no_engine(self):
         check = (
-            "import sys, vdsh_tf, vdsh_tf.engines\n"
+            "import sys, vdsh_tf, vdsh_tf.search.engines\n"
             "bad = {'faiss', 'pymilvus', 'tensorflow_datasets'}\n"
             "sys.exit(str(bad & set(sys.modules)) if bad & set(sys.modules)"
             " else 0)"

@@ -33,7 +33,7 @@ class HasherTest(parameterized.TestCase):
         self.assertGreater(sure.mean(), 0.99)
 
     @parameterized.parameters(2, 20)
-    def test_keeps_its_weights_when_the_encoder_goes_on(self, rows):
+    def test_keeps_its_weights_when_the_encoder_changes(self, rows):
         encoder = HashEncoder(3, 16, 8)
         encoder.build((None, 6))
         x = np.random.default_rng(0).random((rows, 6), np.float32)
@@ -61,9 +61,10 @@ class HasherTest(parameterized.TestCase):
         hasher = Hasher(encoder)
         good = np.ones((n, 6), np.float32)
         for value, message in (
-            (np.nan, "NaN or inf in row 0"), (np.inf, "NaN or inf"),
+            (np.nan, "NaN or inf in row 0"),
+            (np.inf, "NaN or inf"),
             (0.0, "zero"),
-        ):  # fmt: skip
+        ):
             bad = good.copy()
             bad[0] = value
             with self.assertRaisesRegex(ValueError, message):
@@ -80,7 +81,9 @@ def _responses(encoder, x):
     """What the code layer's ReLU sees."""
     x = tf.cast(x, tf.float64)
     x /= tf.norm(x, axis=1, keepdims=True)
-    *hidden, top = [tf.cast(k.value, tf.float64) for k in encoder.awake_kernels]
+    *hidden, top = [
+        tf.cast(k.value, tf.float64) for k in encoder.active_kernels
+    ]
     for kernel in hidden:
         x = tf.nn.relu(x @ kernel)
     return (x @ top).numpy()

@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import time
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -17,10 +18,21 @@ from absl.testing import absltest
 from absl.testing import parameterized
 
 from tests.support import export_fixtures
+from vdsh_tf import VDSH
 from vdsh_tf import serving
+from vdsh_tf.export import exporter
 from vdsh_tf.research.benchmarks import model_server
 
 KINDS = ("rest", "grpc")
+
+
+def other_export() -> str:
+    """Versions of another network with codes of the same length."""
+    model = VDSH(layers=2, width=8, bits=export_fixtures.BITS, num_classes=2)
+    model.build((None, 64))
+    out = export_fixtures.folder()
+    exporter.export(model, "digits", out, ("saved_model",), check=False)
+    return os.path.join(out, "saved_model")
 
 
 class RealServer:
@@ -165,6 +177,19 @@ class ClientTest(parameterized.TestCase):
         np.testing.assert_array_equal(got, export_fixtures.codes(x))
 
     @parameterized.parameters(*KINDS)
+    def test_tells_its_fingerprint_and_asks_once(self, kind):
+        client = self.client(kind)
+        want = export_fixtures.model().encoder.fingerprint()
+        predict = client._transport.predict
+        with mock.patch.object(
+            client._transport, "predict", side_effect=predict
+        ) as calls:
+            assert client.fingerprint() == want
+            assert client.fingerprint() == want
+            client.check_encoder(want)
+        calls.assert_called_once()
+
+    @parameterized.parameters(*KINDS)
     def test_a_wrong_width_past_the_client_is_refused(self, kind):
         client = self.client(kind)
         wrong = serving.Signature({"x": (-1, 63)}, {"codes": (-1, 2)})
@@ -191,17 +216,50 @@ class RealServerTest(ClientTest):
         cls.server.close()
 
 
-class SignatureTest(absltest.TestCase):
+class EncoderTest(parameterized.TestCase):
+    """Models that the client must tell from the right one."""
+
+    def connect(self, base, kind):
+        """A client of a server of its own, and the server's model."""
+        if kind == "grpc" and not model_server.HAS_GRPC:
+            self.skipTest(model_server.NO_GRPC)
+        server = model_server.Server(base, grpc_too=kind == "grpc")
+        self.addCleanup(server.close)
+        client = serving.Client(getattr(server, kind))
+        self.addCleanup(client.close)
+        return client, server.model
+
+    @parameterized.parameters(*KINDS)
+    def test_refuses_another_network_of_equal_code_length(self, kind):
+        client, _ = self.connect(other_export(), kind)
+        x = export_fixtures.rows()[:5]
+        codes = export_fixtures.codes(x)
+        assert client.encode(x).shape == codes.shape
+        assert not np.array_equal(client.encode(x), codes)
+        mine = export_fixtures.model().encoder.fingerprint()
+        with pytest.raises(
+            serving.ServingError,
+            match=f"must serve the encoder {mine}.*{client.fingerprint()}",
+        ):
+            client.check_encoder(mine)
+
+    @parameterized.parameters(*KINDS)
+    def test_an_export_without_a_fingerprint_must_be_repeated(self, kind):
+        base = os.path.join(export_fixtures.out(), "saved_model")
+        client, model = self.connect(base, kind)
+        # As version 0.1.0 wrote it.
+        del model.session.signature_def["fingerprint"]
+        for ask in (client.fingerprint, lambda: client.check_encoder("0")):
+            with pytest.raises(serving.ServingError, match="Export it again"):
+                ask()
+
     def test_names_the_signatures_when_one_is_missing(self):
         base = os.path.join(export_fixtures.out(), "saved_model")
-        server = model_server.Server(base, grpc_too=False)
-        self.addCleanup(server.close)
-        del server.model.session.signature_def["pixels"]
-        with (
-            serving.Client(server.rest) as client,
-            pytest.raises(
-                serving.ServingError, match="it has bytes, embed, serving_def"
-            ),
+        client, model = self.connect(base, "rest")
+        del model.session.signature_def["pixels"]
+        with pytest.raises(
+            serving.ServingError,
+            match="it has bytes, embed, fingerprint, serving_def",
         ):
             client.encode_images(np.zeros((1, 8, 8, 1), np.uint8))
 

@@ -12,6 +12,9 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
+# Bytes of a TF_TString inside a tensor.
+_STRING_SIZE = 24
+
 
 class _Output(ctypes.Structure):
     _fields_ = [("operation", ctypes.c_void_p), ("index", ctypes.c_int)]
@@ -22,13 +25,18 @@ def _library():
     (path,) = glob.glob(os.path.join(folder, "libtensorflow_cc.so.*"))
     library = ctypes.CDLL(path)
     for name in (
-        "TF_NewStatus", "TF_NewGraph", "TF_NewSessionOptions",
-        "TF_LoadSessionFromSavedModel", "TF_AllocateTensor", "TF_TensorData",
+        "TF_AllocateTensor",
         "TF_GraphOperationByName",
-    ):  # fmt: skip
+        "TF_LoadSessionFromSavedModel",
+        "TF_NewGraph",
+        "TF_NewSessionOptions",
+        "TF_NewStatus",
+        "TF_StringGetDataPointer",
+        "TF_TensorData",
+    ):
         getattr(library, name).restype = ctypes.c_void_p
     library.TF_Message.restype = ctypes.c_char_p
-    for name in ("TF_Dim", "TF_TensorByteSize"):
+    for name in ("TF_Dim", "TF_StringGetSize", "TF_TensorByteSize"):
         getattr(library, name).restype = ctypes.c_int64
     return library
 
@@ -44,10 +52,16 @@ class CppSession:
         tags = (ctypes.c_char_p * 1)(b"serve")
         self._session = ctypes.c_void_p(
             self._tf.TF_LoadSessionFromSavedModel(
-                options, None, path.encode(), tags, 1, self._graph, None,
+                options,
+                None,
+                path.encode(),
+                tags,
+                1,
+                self._graph,
+                None,
                 self._status,
             )
-        )  # fmt: skip
+        )
         self._check()
         saved = saved_model_pb2.SavedModel()
         with open(os.path.join(path, "saved_model.pb"), "rb") as f:
@@ -64,9 +78,19 @@ class CppSession:
         given = (ctypes.c_void_p * 1)(self._tensor(value, source.dtype))
         found = (ctypes.c_void_p * 1)()
         self._tf.TF_SessionRun(
-            self._session, None, fed, given, 1, fetched, found, 1, None, 0,
-            None, self._status,
-        )  # fmt: skip
+            self._session,
+            None,
+            fed,
+            given,
+            1,
+            fetched,
+            found,
+            1,
+            None,
+            0,
+            None,
+            self._status,
+        )
         self._check()
         return self._array(ctypes.c_void_p(found[0]), target.dtype)
 
@@ -93,9 +117,19 @@ class CppSession:
             for i in range(self._tf.TF_NumDims(tensor))
         ]
         size = self._tf.TF_TensorByteSize(tensor)
-        data = ctypes.string_at(self._tf.TF_TensorData(tensor), size)
+        data = self._tf.TF_TensorData(tensor)
+        if dtype == tf.string.as_datatype_enum:
+            starts = range(data, data + size, _STRING_SIZE)
+            return np.array([self._string(p) for p in starts]).reshape(shape)
         kind = tf.as_dtype(dtype).as_numpy_dtype
-        return np.frombuffer(data, kind).reshape(shape)
+        return np.frombuffer(ctypes.string_at(data, size), kind).reshape(shape)
+
+    def _string(self, pointer):
+        pointer = ctypes.c_void_p(pointer)
+        return ctypes.string_at(
+            self._tf.TF_StringGetDataPointer(pointer),
+            self._tf.TF_StringGetSize(pointer),
+        )
 
     def _check(self):
         if self._tf.TF_GetCode(self._status):

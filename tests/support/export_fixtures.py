@@ -11,20 +11,22 @@ import sys
 import tempfile
 
 import numpy as np
-from vdsh_tf.export import exporter
 
+from vdsh_tf.config import Stages
 from vdsh_tf.data import datasets
-from vdsh_tf.training.trainer import presets
-from vdsh_tf.training.trainer import runs
-from vdsh_tf.training.trainer import trainer
+from vdsh_tf.export import exporter
+from vdsh_tf.training import runs
+from vdsh_tf.training import trainer
+from vdsh_tf.training.config import TrainingConfig
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 HAS_LITERT = importlib.util.find_spec("ai_edge_litert") is not None
+IMAGE_SHAPE = (8, 8, 1)
 # 12 bits: the second byte of a code is half empty.
 BITS = 12
-RUN = presets.Run(
+CONFIG = TrainingConfig().replace(
     data="digits",
-    stages=presets.parse_stages("4:2:2e-3"),
+    stages=Stages.parse("4:2:2e-3"),
     batch_size=64,
     width=24,
     bits=BITS,
@@ -40,13 +42,13 @@ def folder() -> str:
 
 @functools.cache
 def split() -> datasets.Split:
-    return trainer.load_data(RUN)
+    return trainer.load_data(CONFIG)
 
 
 @functools.cache
 def run_dir() -> str:
     """A finished run; copy it before you change it."""
-    directory = runs.RunDirectory.create(os.path.join(folder(), "run"), RUN)
+    directory = runs.RunDirectory.create(os.path.join(folder(), "run"), CONFIG)
     trainer.train(directory, split(), verbose=0)
     return directory.path
 
@@ -62,7 +64,13 @@ def exported() -> tuple[str, exporter.Result]:
     out = os.path.join(folder(), "export")
     formats = exporter.FORMATS if HAS_LITERT else exporter.DEFAULT_FORMATS
     result = exporter.export(
-        model(), "digits", out, formats, rows=rows(), quantized=True
+        model(),
+        "digits",
+        out,
+        formats,
+        rows=rows(),
+        quantized=True,
+        image_shape=IMAGE_SHAPE,
     )
     return out, result
 
@@ -84,6 +92,17 @@ def codes(x: np.ndarray) -> np.ndarray:
 def environment(**more: str) -> dict[str, str]:
     """Environment of a child process that imports this checkout."""
     return {**os.environ, "PYTHONPATH": str(ROOT), **more}
+
+
+def python(code: str, check=True) -> subprocess.CompletedProcess:
+    """Runs Python code in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        check=check,
+    )
 
 
 def tool(*arguments: str, cwd=None) -> subprocess.CompletedProcess:

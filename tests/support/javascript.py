@@ -48,8 +48,16 @@ def packages() -> pathlib.Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         draft = tempfile.mkdtemp(dir=target.parent)
         # Scripts would fetch GPU libraries that the tests do not use.
-        command = ["npm", "install", "--ignore-scripts", "--no-audit",
-                   "--no-fund", "--prefix", draft, *PACKAGES]  # fmt: skip
+        command = [
+            "npm",
+            "install",
+            "--ignore-scripts",
+            "--no-audit",
+            "--no-fund",
+            "--prefix",
+            draft,
+            *PACKAGES,
+        ]
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=600, check=False
         )

@@ -1,35 +1,35 @@
-"""Runs a tool in this process: TensorFlow is imported only once."""
+"""Runs a tool in this process, so that TensorFlow is imported only once."""
 
 import contextlib
-import importlib.util
+import importlib
 import io
-import os
-import sys
+import pathlib
+from typing import NamedTuple
 
-from absl import flags
-
-TOOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tools")
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def run_tool(name, *args):
-    """Runs a tool with its flags; returns what it printed and its error."""
-    before = set(flags.FLAGS)
-    out, error = io.StringIO(), None
-    spec = importlib.util.spec_from_file_location(
-        f"tool_{name}", os.path.join(TOOLS, f"{name}.py")
-    )
-    module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, TOOLS)
-    try:
-        spec.loader.exec_module(module)
-        flags.FLAGS([name, *args])
-        with contextlib.redirect_stdout(out):
-            module.main([name])
-    except SystemExit as stop:
-        error = str(stop)
-    finally:
-        sys.path.remove(TOOLS)
-        for flag in set(flags.FLAGS) - before:
-            delattr(flags.FLAGS, flag)
-        flags.FLAGS.unparse_flags()
-    return out.getvalue(), error
+class Result(NamedTuple):
+    """Exit code, and what was written."""
+
+    code: int
+    out: str
+    err: str
+
+
+def run(name: str, *flags: str) -> Result:
+    """Runs `tools/NAME.py` with its flags; NAME may be `benchmarks/search`."""
+    module = importlib.import_module(f"vdsh_tf.tools.{name.replace('/', '.')}")
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = module.main(flags)
+    return Result(code, out.getvalue(), err.getvalue())
+
+
+def run_tool(name: str, *flags: str) -> tuple[str, str | None]:
+    """What a tool printed, and its error; None where there was none."""
+    code, out, err = run(name, *flags)
+    if code == 0:
+        return out, None
+    # Messages before it are of no interest here.
+    return out, err[max(0, err.find("error: ")) :]

@@ -14,14 +14,14 @@ import sys
 import pytest
 from absl.testing import absltest
 from absl.testing import parameterized
+
+from tests.support import export_fixtures
 from vdsh_tf.export import exporter
 from vdsh_tf.export import onnx_file
 from vdsh_tf.export import parity
 from vdsh_tf.export import runtimes
 from vdsh_tf.export import saved_model
 from vdsh_tf.export import staging
-
-from tests.support import export_fixtures
 
 TOOL = str(export_fixtures.ROOT / "tools" / "export.py")
 
@@ -30,7 +30,7 @@ TOOL = str(export_fixtures.ROOT / "tools" / "export.py")
 KILLED = """
 import os, signal, sys
 from vdsh_tf.export import exporter
-from vdsh_tf.training.trainer import runs
+from vdsh_tf.training import runs
 
 run, out, points = sys.argv[1], sys.argv[2], map(int, sys.argv[3].split(","))
 EVENTS = ("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir")
@@ -46,7 +46,9 @@ def child(point):
         if count == point:
             os.kill(os.getpid(), signal.SIGKILL)
     sys.addaudithook(hook)
-    exporter.export(model, "digits", out, check=False)
+    exporter.export(
+        model, "digits", out, check=False, image_shape=(8, 8, 1)
+    )
     print(count, flush=True)
     os._exit(0)
 
@@ -64,7 +66,7 @@ for point in points:
 CASES = """
 import json, os, runpy, sys
 import vdsh_tf.export.exporter
-from vdsh_tf.training.trainer import trainer
+from vdsh_tf.training import trainer
 
 for folder, *flags in json.loads(sys.argv[2]):
     reader, writer = os.pipe()
@@ -87,12 +89,14 @@ for folder, *flags in json.loads(sys.argv[2]):
 ENDLESS = """
 import sys
 from vdsh_tf.export import exporter
-from vdsh_tf.training.trainer import runs
+from vdsh_tf.training import runs
 
 model = runs.load_model(sys.argv[1] + "/model.keras")
 print("go", flush=True)
 while True:
-    exporter.export(model, "digits", sys.argv[2], check=False)
+    exporter.export(
+        model, "digits", sys.argv[2], check=False, image_shape=(8, 8, 1)
+    )
 """
 
 
@@ -253,7 +257,13 @@ class AtomicTest(parameterized.TestCase):
 
     def test_killed_at_any_point(self):
         out = os.path.join(export_fixtures.folder(), "out")
-        exporter.export(export_fixtures.model(), "digits", out, check=False)
+        exporter.export(
+            export_fixtures.model(),
+            "digits",
+            out,
+            check=False,
+            image_shape=export_fixtures.IMAGE_SHAPE,
+        )
         before = digest(out)
         points = ",".join(map(str, (2, 7, 12, 14, 16, 17, 18, 1000)))
         found = subprocess.run(
@@ -275,7 +285,13 @@ class AtomicTest(parameterized.TestCase):
     @parameterized.parameters(0.4, 1.1)
     def test_killed_from_outside(self, seconds):
         out = os.path.join(export_fixtures.folder(), "out")
-        exporter.export(export_fixtures.model(), "digits", out, check=False)
+        exporter.export(
+            export_fixtures.model(),
+            "digits",
+            out,
+            check=False,
+            image_shape=export_fixtures.IMAGE_SHAPE,
+        )
         before = digest(out)
         process = subprocess.Popen(
             [sys.executable, "-c", ENDLESS, export_fixtures.run_dir(), out],

@@ -16,9 +16,9 @@ from absl.testing import parameterized
 from tests.support import plain_hamming
 from tests.support.tool_runner import run_tool
 from vdsh_tf.search.hamming import HammingIndex
-from vdsh_tf.training.trainer import presets
-from vdsh_tf.training.trainer import runs
-from vdsh_tf.training.trainer import trainer
+from vdsh_tf.training import presets
+from vdsh_tf.training import runs
+from vdsh_tf.training import trainer
 
 pytest.importorskip("faiss", reason="search needs `pip install faiss-cpu`")
 

@@ -1,14 +1,14 @@
 """Measures ADMM against back-propagation, and what a training step costs.
 
-    python tools/benchmark.py --what=quality --data_dir=/path/to/tfds
-    python tools/benchmark.py --depths=8,16,48 --data_dir=/path/to/tfds
-    python tools/benchmark.py --what=cost
-    python tools/benchmark.py --what=share
+    python tools/benchmarks/training.py --what=quality --data_dir=/path/to/tfds
+    python tools/benchmarks/training.py --depths=8,16,48 --data_dir=...
+    python tools/benchmarks/training.py --what=cost
+    python tools/benchmarks/training.py --what=share
 
 quality  mAP, P@r2 and R@r2 over training time for VDSH and for the same network
          in plain Keras with Adam: 11 minutes for 48 layers, two baselines and
          a grown one.
-cost     seconds a step for 4 to 64 layers and 32 to 1024 units: 3 minutes.
+cost     seconds per step for 4 to 64 layers and 32 to 1024 units: 3 minutes.
 share    matmul throughput inside a step against a bare loop: 1 minute.
 
 Every setting of VDSH is a flag, as in tools/train.py; with
@@ -19,112 +19,157 @@ not seconds.
 """
 
 import dataclasses
-import json
 import os
 import statistics
 import sys
+from collections.abc import Sequence
+from typing import ClassVar
 
-import run_flags
-from absl import app
-from absl import flags
 from absl import logging
 
 from vdsh_tf import files
-from vdsh_tf.evaluation import plots
-from vdsh_tf.research.benchmarks import quality
-from vdsh_tf.research.benchmarks import rivals
-from vdsh_tf.research.benchmarks import steps
-from vdsh_tf.training.trainer import trainer
+from vdsh_tf.config import ANY
+from vdsh_tf.config import COUNT
+from vdsh_tf.config import SWITCH
+from vdsh_tf.config import setting
+from vdsh_tf.tools import flags
+from vdsh_tf.tools import scaffold
+from vdsh_tf.tools import training_flags
+from vdsh_tf.training.config import TrainingConfig
 
-run_flags.define("mnist")
-flags.DEFINE_enum("what", "quality", ["quality", "cost", "share"], "Which.")
-flags.DEFINE_string("out", "runs/benchmark", "Folder for JSON and pictures.")
-flags.DEFINE_list("depths", [], "Depths to compare at; default --layers.")
-flags.DEFINE_multi_string(
-    "baseline",
-    [],
-    "A setting of back-propagation; give the flag once for each. It reads "
-    f"{rivals.HELP} It runs where its last stage is as deep as VDSH; "
-    "settings that are not named are VDSH's. Default: the best ones found for "
-    "the preset mnist at each depth.",
-)
-flags.DEFINE_bool("admm", True, "Train VDSH, too.")
-flags.DEFINE_integer(
-    "repeats", 1, "Seeds to take the mean over, from --seed on.", lower_bound=1
-)
-FLAGS = flags.FLAGS
 VDSH = "VDSH (ADMM)"
 
 
-def write(name: str, data) -> None:
-    """Writes one result file."""
-    os.makedirs(FLAGS.out, exist_ok=True)
-    path = os.path.join(FLAGS.out, f"{name}.json")
-    files.write_text(path, json.dumps(data, indent=2) + "\n")
-    print(f"wrote {path}")
+@dataclasses.dataclass(frozen=True)
+class Args(training_flags.TrainingFlags):
+    """Flags of this tool."""
+
+    DEFAULT: ClassVar[str] = "mnist"
+    FIRST: ClassVar[tuple[str, ...]] = (
+        "what",
+        "preset",
+        "data",
+        "path",
+        "data_dir",
+        "depths",
+        "baseline",
+        "admm",
+        "repeats",
+        "seed",
+        "out",
+        "layers",
+        "epochs",
+        "schedule",
+    )
+
+    what: str = setting(
+        "quality",
+        ANY,
+        "What to measure.",
+        flag={"choices": ["quality", "cost", "share"]},
+    )
+    out: str = setting(
+        "runs/benchmark",
+        ANY,
+        "Folder for JSON and pictures.",
+        flag=flags.FOLDER,
+    )
+    depths: tuple[int, ...] = setting(
+        (), ANY, "Depths to compare at; default --layers.", flag=flags.INTEGERS
+    )
+    baseline: tuple[str, ...] = setting(
+        (),
+        ANY,
+        "A setting of back-propagation; give the flag once for each. It reads "
+        '"START STAGES [SETTING=VALUE ...]", such as "looks_linear 48:10:3e-4 '
+        'dropout=0.1": an initializer, stages as of VDSH, and settings that '
+        "are not VDSH's. It runs where its last stage is as deep as VDSH. "
+        "Default: the best ones found for the preset mnist at each depth.",
+        flag={"action": "append"},
+    )
+    admm: bool = setting(True, SWITCH, "Train VDSH, too.")
+    repeats: int = setting(
+        1, COUNT, "Seeds to take the mean over, from --seed on."
+    )
+
+    def write(self, name: str, data) -> None:
+        """Writes one result file."""
+        os.makedirs(self.out, exist_ok=True)
+        path = os.path.join(self.out, f"{name}.json")
+        files.write_json(path, data)
+        print(f"wrote {path}")
 
 
-def compare_quality() -> None:
-    """Trains every method in turn, depth by depth and seed by seed."""
-    first = run_flags.settings()
-    runs = [first.with_layers(n) for n in depths(first)]
-    baselines = {
-        r.layers: rivals.at_depth(r.layers, FLAGS.baseline) for r in runs
+def benchmark(args: Args) -> None:
+    """Measures what was asked for."""
+    measure = {
+        "quality": compare_quality,
+        "cost": measure_cost,
+        "share": measure_share,
     }
-    rivals.check_depths(FLAGS.baseline, list(baselines))
+    measure[args.what](args)
+
+
+def compare_quality(args: Args) -> None:
+    """Trains every method in turn, depth by depth and seed by seed."""
+    from vdsh_tf.research.benchmarks import plots
+    from vdsh_tf.research.benchmarks import quality
+    from vdsh_tf.research.benchmarks import rivals
+
+    first = args.settings
+    depths = args.depths or (first.layers,)
+    configs = [first.with_layers(layers) for layers in depths]
+    texts = list(args.baseline)
+    baselines = {c.layers: rivals.at_depth(c.layers, texts) for c in configs}
+    rivals.check_depths(texts, list(baselines))
     means = {}
-    for run in runs:
+    for config in configs:
         found = [
             quality_lines(
-                dataclasses.replace(run, seed=seed), baselines[run.layers]
+                args, config.replace(seed=seed), baselines[config.layers]
             )
-            for seed in range(run.seed, run.seed + FLAGS.repeats)
+            for seed in range(config.seed, config.seed + args.repeats)
         ]
         mean = {
             name: quality.mean_points([lines[name] for lines in found])
             for name in found[0]
         }
-        means[f"{run.layers} layers"] = mean
-        plots.quality_over_time(means, os.path.join(FLAGS.out, "quality.png"))
-        report_quality(run.layers, mean, found)
+        means[f"{config.layers} layers"] = mean
+        plots.quality_over_time(means, os.path.join(args.out, "quality.png"))
+        report_quality(config.layers, mean, found)
 
 
-def depths(run) -> list[int]:
-    """The depths asked for, or the run's own."""
-    try:
-        return [int(text) for text in FLAGS.depths] or [run.layers]
-    except ValueError as error:
-        raise ValueError(
-            "`depths` must be integers with commas between them, such as "
-            f"8,16,48. Received: {','.join(FLAGS.depths)}."
-        ) from error
-
-
-def quality_lines(run, baselines) -> dict:
+def quality_lines(args: Args, config: TrainingConfig, baselines) -> dict:
     """Quality over time of every method for one depth and seed."""
-    split = trainer.load_data(run)
-    if run.validation_per_class:
-        split = split.rehearsal()
+    from vdsh_tf.research.benchmarks import quality
+    from vdsh_tf.training import trainer
+
+    split = trainer.load_data(config)
+    if config.source.validation_per_class:
+        split = split.validation_split()
     lines = {}
 
     def keep(name, points):
         lines[name] = points
-        write(
-            f"quality-{run.layers}layers-seed{run.seed}",
+        args.write(
+            f"quality-{config.layers}layers-seed{config.seed}",
             {k: [p._asdict() for p in v] for k, v in lines.items()},
         )
 
-    if FLAGS.admm:
-        logging.info("%s, %s, seed %d", VDSH, run.stages, run.seed)
-        keep(VDSH, quality.run_admm(run, split))
+    if args.admm:
+        stages = config.optimization.stages
+        logging.info("%s, %s, seed %d", VDSH, stages, config.seed)
+        keep(VDSH, quality.run_admm(config, split))
     for baseline in baselines:
-        logging.info("%s, seed %d", baseline.name, run.seed)
-        keep(baseline.name, quality.run_baseline(baseline, run, split))
+        logging.info("%s, seed %d", baseline.name, config.seed)
+        keep(baseline.name, quality.run_baseline(baseline, config, split))
     return lines
 
 
 def report_quality(layers, mean, found) -> None:
     """Prints each method's end, and VDSH's time to get there."""
+    from vdsh_tf.research.benchmarks import quality
+
     print(
         f"\n{f'{layers} layers':60} {'mAP':>6} {'P@r2':>6} {'R@r2':>6} "
         f"{'s':>6} {'first':>6} {'stay':>6} {'then':>6}"
@@ -157,23 +202,28 @@ def ratio(pairs, time_to) -> str:
     return f"{statistics.mean(ours / theirs for ours, theirs in times):.3f}"
 
 
-def measure_cost() -> None:
+def measure_cost(args: Args) -> None:
     """Time of a step against depth and width."""
+    from vdsh_tf.research.benchmarks import plots
+
     result = {}
     for width in (64, 256):
         sizes = [4, 8, 16, 32, 48, 64]
-        result[f"layers, {width} wide"] = _cost_line(
+        result[f"layers, {width} wide"] = cost_line(
             sizes, [(784, n, width, 64, 256) for n in sizes]
         )
     sizes = [32, 64, 128, 256, 512, 1024]
-    result["width, 8 layers"] = _cost_line(
+    result["width, 8 layers"] = cost_line(
         sizes, [(784, 8, n, 64, 256) for n in sizes]
     )
-    write("cost", result)
-    plots.cost(result, os.path.join(FLAGS.out, "cost.png"))
+    args.write("cost", result)
+    plots.cost(result, os.path.join(args.out, "cost.png"))
 
 
-def _cost_line(sizes, shapes):
+def cost_line(sizes, shapes) -> dict:
+    """Seconds per step of networks of rising size, and their exponent."""
+    from vdsh_tf.research.benchmarks import steps
+
     made = {
         n: steps.training_step(*s, jit_compile=True)
         for n, s in zip(sizes, shapes, strict=True)
@@ -185,38 +235,47 @@ def _cost_line(sizes, shapes):
     return {"sizes": sizes, "seconds": seconds, "exponent": fit}
 
 
-def measure_share() -> None:
+def measure_share(args: Args) -> None:
     """Matmuls alone against the whole step, at several sizes."""
-    rows = []
-    for layers, width, batch in (
-        (48, 256, 256),
-        (48, 256, 1024),
-        (8, 1024, 256),
-    ):
-        shape = (784, layers, width, 64, batch)
-        seconds = steps.seconds_each(
-            {
-                "bare": steps.bare_matmuls(*shape),
-                "step": steps.training_step(*shape),
-                "step_xla": steps.training_step(*shape, jit_compile=True),
-            }
-        )
-        share = {
-            name: seconds["bare"] / seconds[name]
-            for name in ("step", "step_xla")
+    sizes = ((48, 256, 256), (48, 256, 1024), (8, 1024, 256))
+    rows = [share(*size) for size in sizes]
+    args.write("share", {"share": rows, "scan": measure_scan()})
+
+
+def share(layers: int, width: int, batch: int) -> dict:
+    """Time of a network's matmuls as a share of its step's."""
+    from vdsh_tf.research.benchmarks import steps
+
+    shape = (784, layers, width, 64, batch)
+    seconds = steps.seconds_each(
+        {
+            "bare": steps.bare_matmuls(*shape),
+            "step": steps.training_step(*shape),
+            "step_xla": steps.training_step(*shape, jit_compile=True),
         }
-        rows.append({"layers": layers, "width": width, "batch": batch,
-                     "seconds": seconds, "share": share})  # fmt: skip
-        print(f"{layers} x {width}, batch {batch}: bare "
-              f"{1e3 * seconds['bare']:.1f} ms; step "
-              f"{1e3 * seconds['step']:.1f} ms, share {share['step']:.2f}; "
-              f"with XLA {1e3 * seconds['step_xla']:.1f} ms, share "
-              f"{share['step_xla']:.2f}")  # fmt: skip
-    write("share", {"share": rows, "scan": measure_scan()})
+    )
+    shares = {n: seconds["bare"] / seconds[n] for n in ("step", "step_xla")}
+    print(
+        f"{layers} x {width}, batch {batch}: bare "
+        f"{1e3 * seconds['bare']:.1f} ms; step "
+        f"{1e3 * seconds['step']:.1f} ms, share {shares['step']:.2f}; "
+        f"with XLA {1e3 * seconds['step_xla']:.1f} ms, share "
+        f"{shares['step_xla']:.2f}",
+        flush=True,
+    )
+    return {
+        "layers": layers,
+        "width": width,
+        "batch": batch,
+        "seconds": seconds,
+        "share": shares,
+    }
 
 
 def measure_scan() -> dict:
     """Equal layers written out against one stacked kernel scanned."""
+    from vdsh_tf.research.benchmarks import steps
+
     made = {
         name: steps.layer_chain(48, 256, 256, name == "scanned")
         for name in ("unrolled", "scanned")
@@ -224,21 +283,16 @@ def measure_scan() -> dict:
     first = {name: steps.first_call(step) for name, step in made.items()}
     seconds = steps.seconds_each(made)
     for name in made:
-        print(f"48 x 256, products alone, {name}: compiled in "
-              f"{first[name]:.1f} s, {1e3 * seconds[name]:.1f} ms")  # fmt: skip
+        print(
+            f"48 x 256, products alone, {name}: compiled in "
+            f"{first[name]:.1f} s, {1e3 * seconds[name]:.1f} ms"
+        )
     return {"first_call": first, "seconds": seconds}
 
 
-def main(argv):
-    if len(argv) > 1:
-        raise app.UsageError(f"Unknown arguments: {' '.join(argv[1:])}")
-    try:
-        {"quality": compare_quality, "cost": measure_cost,
-         "share": measure_share}[FLAGS.what]()  # fmt: skip
-    except (ValueError, OSError, RuntimeError) as error:
-        sys.exit(f"error: {error}")
+def main(argv: Sequence[str] | None = None) -> int:
+    return scaffold.run(benchmark, Args, __doc__, argv)
 
 
 if __name__ == "__main__":
-    logging.set_verbosity(logging.INFO)
-    app.run(main)
+    sys.exit(main())

@@ -2,7 +2,7 @@
 
 `load("digits")` needs no network; `mnist`, `fashion_mnist` and `cifar10` come
 through tensorflow-datasets, `mnist_gist` and `cifar10_gist` are GIST features
-of them; `nus_wide` and `npz` read files that the user has.
+of them; `nus_wide`, `npz` and `images` read files that the user has.
 """
 
 import dataclasses
@@ -15,13 +15,6 @@ from vdsh_tf.data import inputs
 from vdsh_tf.data import sources
 
 NAMES = sources.NAMES
-# Shape of one item of the data sets that are pictures.
-IMAGE_SHAPES = {
-    "digits": (8, 8, 1),
-    "mnist": (28, 28, 1),
-    "fashion_mnist": (28, 28, 1),
-    "cifar10": (32, 32, 3),
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +42,8 @@ class Split:
         validation: held out of the training part for choosing anything; may
             be empty.
         num_classes: C.
-        image_shape: shape of one item for pictures, or None.
+        image_shape: (height, width, channels) if rows are the pixels of
+            pictures, else None.
     """
 
     name: str
@@ -69,12 +63,12 @@ class Split:
             np.concatenate([self.train.y, self.validation.y]),
         )
 
-    def rehearsal(self) -> "Split":
+    def validation_split(self) -> "Split":
         """Validation rows in the queries' place: to choose a setting by."""
         if not len(self.validation):
             raise ValueError(
-                "A rehearsal needs validation rows. Load the data with "
-                "validation_per_class > 0."
+                "There must be validation rows to choose by; there are none. "
+                "Load the data with validation_per_class > 0."
             )
         empty = self.validation.take(slice(0, 0))
         return dataclasses.replace(
@@ -182,6 +176,7 @@ def load(
     *,
     data_dir: str | None = None,
     path: str | None = None,
+    image_shape: tuple[int, ...] | None = None,
     queries_per_class: int | None = None,
     validation_per_class: int = 0,
     seed: int = 0,
@@ -197,6 +192,11 @@ def load(
         path: file for `npz`: `features` [n, d] and `labels` ([n] integers or
             [n, C] multi-hot); `x`/`y` and `label` are understood too, and
             `x_train`, `y_train`, `x_test`, `y_test` are put together.
+            Features that are pixels are uint8 [n, height, width, channels],
+            or have an array `image_shape` of these three beside them.
+            For `images`: a folder with one folder of image files per class.
+        image_shape: (height, width, channels) that `images` are brought to;
+            default: that of the first one.
         queries_per_class: queries drawn from each class (each label, when
             multi-label); default 100, and 20 for the small `digits`.
         validation_per_class: likewise, held out of the training part.
@@ -209,14 +209,13 @@ def load(
         )
     if queries_per_class is None:
         queries_per_class = 20 if name == "digits" else 100
-    x, y = sources.read(name, data_dir, path)
-    everything = Part(*inputs.check_pair(x, y))
+    rows = sources.read(name, data_dir, path, image_shape)
+    everything = Part(*inputs.check_pair(rows.x, rows.y))
     rng = np.random.default_rng(seed)
     query, rest = draw_per_class(everything, queries_per_class, rng)
     validation, train = draw_per_class(rest, validation_per_class, rng)
-    shape = IMAGE_SHAPES.get(name)
     classes = count_classes(everything.y)
-    return Split(name, query, train, validation, classes, shape)
+    return Split(name, query, train, validation, classes, rows.image_shape)
 
 
 def count_classes(y: np.ndarray) -> int:

@@ -62,8 +62,8 @@ def gist(
         num = len(batch)
         # One shape, one trace: the last batch is filled up.
         fill = [(0, batch_size - num)] + [(0, 0)] * 3
-        answer = gist_batch(np.pad(batch, fill), *gabor_matrices())
-        rows[start : start + num] = answer[:num]
+        result = gist_batch(np.pad(batch, fill), *gabor_matrices())
+        rows[start : start + num] = result[:num]
         if progress is not None:
             progress(num)
     return rows
@@ -162,12 +162,12 @@ def gabor_matrices() -> tuple[tf.Tensor, tf.Tensor]:
     pixel = np.arange(_SIDE)
     p, n = _PADDING, _SIDE
     copies = np.stack([p - 1 - pixel, p + pixel, p + 2 * n - 1 - pixel])
-    # lag[c, a, b]: from copy c of pixel b to pixel a, around the field.
-    lag = ((p + pixel)[:, None] - copies[:, None, :]) % _FIELD
+    # shift[c, a, b]: from copy c of pixel b to pixel a, around the field.
+    shift = ((p + pixel)[:, None] - copies[:, None, :]) % _FIELD
     halves = {1: [], -1: []}
     for transfer in gabor_transfer():
-        wave = np.fft.ifft2(transfer)[:, lag].sum(axis=1)
-        a = wave[lag[:, : n // 2]].sum(axis=0).transpose(1, 3, 0, 2)
+        wave = np.fft.ifft2(transfer)[:, shift].sum(axis=1)
+        a = wave[shift[:, : n // 2]].sum(axis=0).transpose(1, 3, 0, 2)
         a = a.reshape(n * n, _HALF)
         for sign, matrices in halves.items():
             half = (a[:_HALF] + sign * a[::-1][:_HALF]) / 2

@@ -1,13 +1,11 @@
-"""Checks of features and labels, at the edges where data enters.
+"""Checks of features and labels in arrays, before anything runs.
 
-Arrays are checked whole before anything runs; `tf.data` is checked batch by
-batch inside its own pipeline, so that the training step carries no asserts.
+`tensors` has the same for `tf.data`; here is no TensorFlow.
 """
 
 import numpy as np
-import tensorflow as tf
 
-_CURE = "Clean or drop these rows before training or encoding."
+CURE = "Clean or drop these rows before training or encoding."
 
 
 def check_features(x, width: int | None = None) -> np.ndarray:
@@ -27,13 +25,18 @@ def check_features(x, width: int | None = None) -> np.ndarray:
             "There must be at least one row of features. Received: an empty "
             f"dataset, shape={x.shape}."
         )
-    if width is not None and x.shape[1] != width:
-        raise ValueError(
-            f"Features must be {width} wide, as the network was built. "
-            f"Received: shape={x.shape}."
-        )
+    check_width(x.shape[1], width, f"shape={x.shape}")
     _check_rows(x)
     return x
+
+
+def check_width(got: int, width: int | None, received) -> None:
+    """Raises unless rows are as wide as the network; None is not checked."""
+    if width is not None and got != width:
+        raise ValueError(
+            f"Features must be {width} wide, as the network was built. "
+            f"Received: {received}."
+        )
 
 
 def check_labels(y, num_classes: int | None = None) -> np.ndarray:
@@ -63,6 +66,15 @@ def check_labels(y, num_classes: int | None = None) -> np.ndarray:
     return y
 
 
+def check_columns(got: int | None, num_classes: int, received) -> None:
+    """Raises unless multi-hot labels have a column for each class."""
+    if got != num_classes:
+        raise ValueError(
+            f"Multi-hot labels must have num_classes={num_classes} columns. "
+            f"Received: {received}."
+        )
+
+
 def check_pair(x, y, width=None, num_classes=None):
     """Checks features and labels that belong together."""
     x = check_features(x, width)
@@ -75,81 +87,6 @@ def check_pair(x, y, width=None, num_classes=None):
     return x, y
 
 
-def checked_dataset(dataset, width: int | None, num_classes: int):
-    """A `tf.data` dataset of (x, y) batches that raises on bad rows."""
-    spec = dataset.element_spec
-    if not isinstance(spec, tuple) or len(spec) != 2:
-        raise ValueError(
-            "The dataset must yield (x, y) pairs; sample weights are not "
-            f"supported. Received: element_spec={spec}."
-        )
-    if dataset.cardinality() == 0:
-        raise ValueError(
-            "There must be at least one batch. Received: an empty dataset."
-        )
-    x_spec, y_spec = spec
-    if x_spec.shape.rank != 2 or x_spec.shape[1] is None:
-        raise ValueError(
-            "The dataset must yield batches of rows of a known width, "
-            f"[batch, d]; did you forget `.batch()`? Received: {x_spec}."
-        )
-    if width is not None and x_spec.shape[1] != width:
-        raise ValueError(
-            f"Features must be {width} wide, as the network was built. "
-            f"Received: {x_spec}."
-        )
-    if y_spec.shape.rank == 2 and y_spec.shape[1] != num_classes:
-        raise ValueError(
-            f"Multi-hot labels must have num_classes={num_classes} columns. "
-            f"Received: {y_spec}."
-        )
-    if y_spec.shape.rank not in (1, 2) or (
-        y_spec.shape.rank == 1 and not y_spec.dtype.is_integer
-    ):
-        raise ValueError(
-            "Labels must be integers [batch] or multi-hot rows [batch, C]. "
-            f"Received: {y_spec}."
-        )
-
-    def check(x, y):
-        rows = tf.cast(x, tf.float32)
-        checks = [
-            tf.debugging.assert_equal(
-                tf.reduce_all(tf.math.is_finite(rows)),
-                True,
-                f"Features must be finite; a batch has NaN or inf. {_CURE}",
-            ),
-            tf.debugging.assert_equal(
-                tf.reduce_all(tf.reduce_any(rows != 0, axis=-1)),
-                True,
-                "Features must not be all zero, such a row has no direction; "
-                f"a batch has one. {_CURE}",
-            ),
-        ]
-        top = num_classes if y.shape.rank == 1 else 2
-        checks.append(
-            tf.debugging.assert_equal(
-                tf.reduce_all((y >= 0) & (y < tf.cast(top, y.dtype))),
-                True,
-                f"Labels must be from 0 to {top - 1}; a batch has others. "
-                "Renumber the labels, or raise `num_classes`.",
-            )
-        )
-        with tf.control_dependencies(checks):
-            return tf.identity(x), tf.identity(y)
-
-    return dataset.map(check, num_parallel_calls=tf.data.AUTOTUNE).prefetch(
-        tf.data.AUTOTUNE
-    )
-
-
-def label_vectors(y, num_classes: int, dtype):
-    """Label vectors [batch, C] of integer or multi-hot labels, in a graph."""
-    if y.shape.rank == 1:
-        return tf.one_hot(tf.cast(y, tf.int32), num_classes, dtype=dtype)
-    return tf.cast(y, dtype)
-
-
 def _check_rows(x, chunk=8192):
     for start in range(0, len(x), chunk):
         rows = x[start : start + chunk]
@@ -159,23 +96,20 @@ def _check_rows(x, chunk=8192):
                 row = start + bad[0]
                 raise ValueError(
                     "Features must be finite, or one row spoils all weights. "
-                    f"Received: NaN or inf in row {row}. {_CURE}"
+                    f"Received: NaN or inf in row {row}. {CURE}"
                 )
         bad = np.flatnonzero(~rows.any(axis=1))
         if len(bad):
             raise ValueError(
                 "Features must not be all zero, such a row has no direction "
                 f"and no code. Received: zeros in row {start + bad[0]}. "
-                f"{_CURE}"
+                f"{CURE}"
             )
 
 
 def _check_multi_hot(y, num_classes):
-    if num_classes is not None and y.shape[1] != num_classes:
-        raise ValueError(
-            f"Multi-hot labels must have num_classes={num_classes} columns. "
-            f"Received: shape={y.shape}."
-        )
+    if num_classes is not None:
+        check_columns(y.shape[1], num_classes, f"shape={y.shape}")
     if y.shape[1] < 2:
         raise ValueError(
             "Labels must hold at least two classes, or there is nothing to "

@@ -4,9 +4,9 @@ T.-S. Chua et al., "NUS-WIDE: a real-world web image database from National
 University of Singapore", CIVR 2009. Unpack its archives "Low-Level Features",
 "Groundtruth" and "Concept List" into one folder:
 
-    Low_Level_Features/BoW_int.dat          500 counts a line, one line an image
-    Groundtruth/AllLabels/Labels_<concept>.txt      0 or 1 a line, same images
-    ConceptsList/Concepts81.txt             one concept a line
+    Low_Level_Features/BoW_int.dat      one line per image: 500 counts
+    Groundtruth/AllLabels/Labels_<concept>.txt      likewise: 0 or 1
+    ConceptsList/Concepts81.txt         one concept per line
 """
 
 import os
@@ -133,7 +133,7 @@ def _read_labels(label_files, num_labels):
         if column.shape[1] != 1 or not np.isin(column, (0, 1)).all():
             raise ValueError(
                 f"{path} must hold 0 or 1 on each line. Received: "
-                f"{column.shape[1]} numbers a line, from {column.min()} to "
+                f"{column.shape[1]} numbers per line, from {column.min()} to "
                 f"{column.max()}."
             )
         if columns and len(column) != len(columns[0]):

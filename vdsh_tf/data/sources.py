@@ -5,46 +5,94 @@ import socket
 import urllib.parse
 import warnings
 import zipfile
+from typing import NamedTuple
 
 import numpy as np
 
 from vdsh_tf import files
 from vdsh_tf.data import gist
+from vdsh_tf.data import images
 from vdsh_tf.data import nus_wide
 
 TFDS_NAMES = ("mnist", "fashion_mnist", "cifar10")
 # Name of the GIST features of a data set, and its images.
 GIST_OF = {"mnist_gist": "mnist", "cifar10_gist": "cifar10"}
-NAMES = ("digits", *TFDS_NAMES, *GIST_OF, "nus_wide", "npz")
+NAMES = ("digits", *TFDS_NAMES, *GIST_OF, "nus_wide", "npz", "images")
 _FEATURE_KEYS = ("features", "x")
 _LABEL_KEYS = ("labels", "label", "y")
 
 
-def read(name: str, data_dir: str | None, path: str | None):
-    """Features [n, d] and labels [n] or [n, C] of a whole data set.
+class Rows(NamedTuple):
+    """A whole data set.
+
+    Attributes:
+        x: [n, d], features as stored.
+        y: [n] or [n, C], labels.
+        image_shape: (height, width, channels) if rows are the pixels of
+            pictures, else None.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    image_shape: tuple[int, ...] | None = None
+
+
+def read(
+    name: str,
+    data_dir: str | None = None,
+    path: str | None = None,
+    image_shape: tuple[int, ...] | None = None,
+) -> Rows:
+    """Reads a whole data set.
 
     Args:
         name: one of NAMES.
-        data_dir: see `datasets.load`.
-        path: see `datasets.load`.
+        data_dir, path, image_shape: see `datasets.load`.
     """
+    if name == "images":
+        return _read_folder(path, image_shape)
+    if image_shape is not None:
+        raise ValueError(
+            "`image_shape` is for `images`; other data has its own. "
+            f"Received: image_shape={image_shape} for {name!r}."
+        )
     if name == "digits":
         return _read_digits()
     if name == "npz":
         return _read_npz(path)
     if name == "nus_wide":
-        return nus_wide.read(data_dir)[:2]
+        return Rows(*nus_wide.read(data_dir)[:2])
     if name in GIST_OF:
         return _read_gist(name, data_dir)
-    images, labels = _read_tfds(name, data_dir)
-    return images.reshape(len(images), -1), labels
+    return _flattened(*_read_tfds(name, data_dir))
+
+
+def _flattened(pictures, labels):
+    """Rows of pictures [n, height, width, channels]."""
+    x = pictures.reshape(len(pictures), -1)
+    return Rows(x, labels, pictures.shape[1:])
 
 
 def _read_digits():
     from sklearn import datasets as sklearn_datasets
 
     bunch = sklearn_datasets.load_digits()
-    return bunch.data.astype(np.float32), bunch.target
+    pictures = bunch.images.astype(np.float32)[..., None]
+    return _flattened(pictures, bunch.target)
+
+
+def _read_folder(path, image_shape):
+    if not path:
+        raise ValueError(
+            "`images` needs `path`, a folder with one folder per class."
+        )
+    if not os.path.isdir(path):
+        raise FileNotFoundError(
+            f"The folder of images must exist. Received: {path!r}."
+        )
+    return _without_empty_rows(
+        Rows(*images.read_classes(path, image_shape)), path
+    )
 
 
 def _read_tfds(name, data_dir):
@@ -67,7 +115,7 @@ def _read_tfds(name, data_dir):
             f"{name} is not prepared in {data_dir or 'the default folder'} "
             "and could not be downloaded. Cures: (1) connect to the network "
             "and run again; (2) prepare it elsewhere with "
-            f"tensorflow-datasets and give the folder, by --data_dir or "
+            f"tensorflow-datasets and give the folder, as `data_dir` or in "
             f"TFDS_DATA_DIR. Cause: {type(error).__name__}: {error}"
         ) from error
     data = builder.as_dataset(split="train+test", batch_size=-1)
@@ -100,22 +148,47 @@ def _read_npz(path):
     x, y = _find_arrays(arrays, path)
     if x.dtype == np.float16:
         x = x.astype(np.float32)
-    return _without_empty_rows(x, y, path)
+    if x.dtype == np.uint8 and x.ndim in (3, 4):
+        rows = _flattened(x if x.ndim == 4 else x[..., None], y)
+    else:
+        rows = Rows(x, y)
+    if "image_shape" in arrays:
+        rows = _with_shape(rows, arrays["image_shape"], path)
+    return _without_empty_rows(rows, path)
 
 
-def _without_empty_rows(x, y, path):
+def _with_shape(rows, given, path):
+    """Rows that are pictures because their file says so."""
+    shape = tuple(given.tolist()) if given.ndim == 1 else ()
+    fits = len(shape) == 3 and given.dtype.kind in "iu" and min(shape) > 0
+    if (
+        not fits
+        or rows.image_shape not in (None, shape)
+        or np.prod(shape) != np.prod(rows.x.shape[1:])
+    ):
+        raise ValueError(
+            f"`image_shape` in {path} must be three integers, height, width "
+            "and channels, whose product is the width of the features. "
+            f"Received: {given.tolist()} for features of shape "
+            f"{rows.image_shape or rows.x.shape[1:]}."
+        )
+    return rows._replace(image_shape=shape)
+
+
+def _without_empty_rows(rows, path):
     """Leaves out rows of zeros, as bags without any word are."""
+    x, y, _ = rows
     if x.ndim != 2 or len(x) != len(y) or x.dtype.kind not in "fiub":
-        return x, y
+        return rows
     some = x.any(axis=1)
     if some.all():
-        return x, y
+        return rows
     warnings.warn(
         f"{np.sum(~some)} rows of {path} are all zero: they have no direction "
         "and no code, and are left out.",
         stacklevel=4,
     )
-    return x[some], y[some]
+    return rows._replace(x=x[some], y=y[some])
 
 
 def _find_arrays(data, path):
@@ -156,11 +229,11 @@ def _read_gist(name, data_dir):
                 f"{path} is damaged and is computed anew. Cause: {error}",
                 stacklevel=4,
             )
-    x, y = _compute_gist(name, data_dir)
+    rows = _compute_gist(name, data_dir)
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with files.replacing(path) as partial:
-            np.savez(partial, features=x, labels=y)
+            np.savez(partial, features=rows.x, labels=rows.y)
     except OSError as error:
         warnings.warn(
             f"The features of {name} could not be kept in {path}, and the "
@@ -168,24 +241,25 @@ def _read_gist(name, data_dir):
             f"that can be written. Cause: {error}",
             stacklevel=4,
         )
-    return x, y
+    return rows
 
 
 def _read_kept(path):
-    x, y = _read_npz(path)
+    rows = _read_npz(path)
+    x, y = rows.x, rows.y
     if x.ndim != 2 or x.shape[1] != gist.GIST_WIDTH or len(x) != len(y):
         raise ValueError(
             f"it must hold rows of {gist.GIST_WIDTH} features with their "
             f"labels, and holds {x.shape} and {y.shape}."
         )
-    return x, y
+    return rows
 
 
 def _compute_gist(name, data_dir):
     import tqdm
 
-    images, labels = _read_tfds(GIST_OF[name], data_dir)
+    pictures, labels = _read_tfds(GIST_OF[name], data_dir)
     with tqdm.tqdm(
-        total=len(images), desc=name, unit=" images", mininterval=1
+        total=len(pictures), desc=name, unit=" images", mininterval=1
     ) as bar:
-        return gist.gist(images, progress=bar.update), labels
+        return Rows(gist.gist(pictures, progress=bar.update), labels)

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from vdsh_tf.data import datasets
+from vdsh_tf.data import images
 
-_IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif")
 _KEYS = ("features", "x", "images")
 
 
@@ -38,22 +37,17 @@ def open_rows(path: str, image_shape=None) -> "ArrayRows | FileRows | Images":
     return FileRows(path)
 
 
-def named_rows(name: str, data: str, load_split):
+def named_rows(name: str, load_split, image_shape=None):
     """Rows of a run's own data, or of a file or folder.
 
     Args:
         name: "database" or "query" for the run's own, else a path.
-        data: name of the run's data set.
         load_split: called for the run's `datasets.Split`, if needed.
+        image_shape: of the pictures that the run was trained on, or None.
     """
     if name in ("database", "query"):
         return ArrayRows(getattr(load_split(), name).x)
-    return open_rows(name, image_shape(data))
-
-
-def image_shape(data: str) -> tuple[int, int, int] | None:
-    """Shape of one item of a data set of images, else None."""
-    return datasets.IMAGE_SHAPES.get(data)
+    return open_rows(name, image_shape)
 
 
 class ArrayRows:
@@ -145,13 +139,7 @@ class Images:
                 f"images. Received: {path} for an encoder of features; "
                 "compute the features first, and give them as .npy."
             )
-        found = sorted(os.listdir(path))
-        self.names = [n for n in found if n.lower().endswith(_IMAGE_ENDINGS)]
-        if not self.names:
-            raise ValueError(
-                f"The folder must hold image files ({_IMAGE_ENDINGS}). "
-                f"Received: {path}, with {len(found)} other files."
-            )
+        self.names = images.list_files(path)
         self._path = path
         self._image_shape = tuple(image_shape)
         self.shape = (len(self.names), int(np.prod(image_shape)))
@@ -162,28 +150,9 @@ class Images:
 
     def take(self, rows) -> np.ndarray:
         check_rows(np.asarray(rows), len(self.names), self._path)
-        return np.stack([self._decode(self.names[row]) for row in rows])
-
-    def _decode(self, name):
-        import tensorflow as tf
-
-        path = os.path.join(self._path, name)
-        height, width, channels = self._image_shape
-        try:
-            image = tf.io.decode_image(
-                tf.io.read_file(path),
-                channels=channels,
-                expand_animations=False,
-            )
-        except tf.errors.InvalidArgumentError as error:
-            raise ValueError(
-                f"{path} must be an image, but cannot be decoded. Remove or "
-                f"repair it. Cause: {error.message}"
-            ) from error
-        image = tf.cast(image, tf.float32)
-        if image.shape[:2] != (height, width):
-            image = tf.image.resize(image, (height, width), antialias=True)
-        return image.numpy().reshape(-1)
+        files = [os.path.join(self._path, self.names[row]) for row in rows]
+        pictures = [images.decode(file, self._image_shape) for file in files]
+        return np.stack(pictures, dtype=np.float32)
 
 
 def check_rows(rows: np.ndarray, count: int, where: str) -> None:

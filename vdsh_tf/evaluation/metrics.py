@@ -20,7 +20,7 @@ _CHUNK_PAIRS = 1 << 24
 
 
 class Counts(NamedTuple):
-    """Items at each distance 0..8 * bytes of a code, a row a query.
+    """Items at each distance 0..8 * bytes of a code, one row per query.
 
     Attributes:
         items: [num_queries, distances] int64, database items.
@@ -80,13 +80,13 @@ def count_by_distance(
             f"Received: {query_codes.shape[1]} and {database_codes.shape[1]}."
         )
     width = 8 * query_codes.shape[1] + 1
-    query_words = _as_words(query_codes)
+    query_words = codes_lib.as_words(query_codes)
     items = np.zeros((len(query_codes), width), np.int64)
     hits = np.zeros_like(items)
     rows = max(1, _CHUNK_PAIRS // max(1, len(query_codes)))
     for start in range(0, len(database_codes), rows):
         part = slice(start, start + rows)
-        words = _as_words(database_codes[part])
+        words = codes_lib.as_words(database_codes[part])
         relevant = relevance(query_labels, database_labels[part])
         for q, word in enumerate(query_words):
             distance = _distances(word, words)
@@ -155,19 +155,12 @@ def within_radius(counts: Counts, radius: int) -> tuple[float, float, float]:
 def code_statistics(codes: np.ndarray, bits: int) -> dict[str, float]:
     """How the codes use their bits; accuracy does not show a collapse."""
     share = codes_lib.unpack(codes, bits).mean(axis=0)
-    words = _as_words(codes)
+    words = codes_lib.as_words(codes)
     return {
         "distinct_codes": len(np.unique(words, axis=0)),
         "bit_balance": float(np.mean(2 * np.minimum(share, 1 - share))),
         "constant_bits": int(np.sum((share == 0) | (share == 1))),
     }
-
-
-def _as_words(codes):
-    """Pads packed codes to whole 64-bit words: [n, words] uint64."""
-    pad = -codes.shape[1] % 8
-    padded = np.pad(codes, ((0, 0), (0, pad)))
-    return np.ascontiguousarray(padded).view(np.uint64)
 
 
 def _distances(word, words):

@@ -1,4 +1,4 @@
-"""Pictures of a run."""
+"""Pictures of a run: convergence, retrieval curves, neighbours."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ def convergence(residual, dual, path: str) -> None:
     """Draws residual and dual of every layer over the epochs.
 
     Args:
-        residual, dual: [epochs, M], 0 where a layer slept.
+        residual, dual: [epochs, M], 0 where a layer was frozen.
         path: PNG file to write.
     """
     import matplotlib.figure
@@ -25,10 +25,10 @@ def convergence(residual, dual, path: str) -> None:
         epochs = np.arange(1, len(values) + 1)
         layers = values.shape[1]
         for m in range(layers):
-            awake = values[:, m] > 0
+            active = values[:, m] > 0
             axes.plot(
-                epochs[awake],
-                values[awake, m],
+                epochs[active],
+                values[active, m],
                 color=colors(m / max(1, layers - 1)),
                 linewidth=1.2,
                 marker="." if len(epochs) < 30 else None,
@@ -39,7 +39,7 @@ def convergence(residual, dual, path: str) -> None:
         matplotlib.colors.Normalize(1, max(2, layers)), colors
     )
     figure.colorbar(scale, ax=panels, label="layer (1 is next to the input)")
-    _save(figure, path)
+    save(figure, path)
 
 
 def retrieval_curves(curves: dict, path: str) -> None:
@@ -68,7 +68,7 @@ def retrieval_curves(curves: dict, path: str) -> None:
     for axes in (left, right):
         axes.set_ylim(0, 1.02)
         axes.grid(alpha=0.3)
-    _save(figure, path)
+    save(figure, path)
 
 
 def neighbors(queries, found, image_shape, captions, path: str) -> None:
@@ -96,7 +96,7 @@ def neighbors(queries, found, image_shape, captions, path: str) -> None:
             zip(found[i], captions[i], strict=True), start=1
         ):
             _picture(grid[i, j], row, image_shape, text, "normal")
-    _save(figure, path)
+    save(figure, path)
 
 
 def _picture(axes, row, image_shape, title, weight):
@@ -109,78 +109,7 @@ def _picture(axes, row, image_shape, title, weight):
     axes.set_title(title, fontsize=7, fontweight=weight, pad=2)
 
 
-def quality_over_time(groups: dict, path: str) -> None:
-    """Draws mAP, P@r2 and R@r2 over training time, one line a method.
-
-    Args:
-        groups: for each title, one row of panels, the methods and of each a
-            list of `benchmarks.quality.Point`.
-        path: PNG file to write.
-    """
-    import matplotlib.figure
-
-    figure = matplotlib.figure.Figure(
-        figsize=(13, 4 * len(groups)), layout="constrained"
-    )
-    rows = figure.subfigures(len(groups), 1, squeeze=False)[:, 0]
-    for row, (title, lines) in zip(rows, groups.items(), strict=True):
-        row.suptitle(title)
-        panels = row.subplots(1, 3)
-        for axes, key, name in zip(
-            panels,
-            ("map", "precision_r2", "recall_r2"),
-            ("mAP", "precision, radius 2", "recall, radius 2"),
-            strict=True,
-        ):
-            _draw_quality(axes, lines, key)
-            axes.set(title=name, xlabel="training time (s)")
-        handles, labels = panels[0].get_legend_handles_labels()
-        row.legend(handles, labels, loc="outside lower center", ncols=2)
-    _save(figure, path)
-
-
-def _draw_quality(axes, lines, key):
-    for name, points in lines.items():
-        axes.plot(
-            [p.seconds for p in points],
-            [getattr(p, key) for p in points],
-            marker=".",
-            label=name,
-            linewidth=2.5 if name.startswith("VDSH") else 1.2,
-        )
-    axes.grid(alpha=0.3)
-    top = max(getattr(p, key) for ps in lines.values() for p in ps)
-    axes.set_ylim(max(0.0, top - 0.25), min(1.0, top + 0.01))
-
-
-def cost(result: dict, path: str) -> None:
-    """Draws the time of a step against depth and width.
-
-    Args:
-        result: for each line its `sizes`, `seconds` and `exponent`.
-        path: PNG file to write.
-    """
-    import matplotlib.figure
-
-    figure = matplotlib.figure.Figure(figsize=(9, 4), layout="constrained")
-    panels = figure.subplots(1, 2)
-    for name, line in result.items():
-        axes = panels[0] if name.startswith("layers") else panels[1]
-        axes.loglog(
-            line["sizes"],
-            [1e3 * s for s in line["seconds"]],
-            marker="o",
-            label=f"{name}: exponent {line['exponent']:.2f}",
-        )
-        axes.set_xticks(line["sizes"], labels=map(str, line["sizes"]))
-        axes.minorticks_off()
-    for axes, title in zip(panels, ("layers", "units a layer"), strict=True):
-        axes.set(xlabel=title, ylabel="ms a step, batch 256")
-        axes.grid(alpha=0.3, which="both")
-        axes.legend()
-    _save(figure, path)
-
-
-def _save(figure, path):
+def save(figure, path: str) -> None:
+    """Writes a figure to a PNG file, atomically."""
     with files.replacing(path) as partial:
         figure.savefig(partial, dpi=130)

@@ -1,1 +1,1 @@
-"""Search by Hamming distance: codes, indexes, answers."""
+"""Search by Hamming distance: indexes, and rows in, hits out."""

@@ -1,4 +1,4 @@
-"""Answers of an index as files: CSV, JSON, and a picture."""
+"""Hits of a search as files: CSV, JSON, and a picture."""
 
 import contextlib
 import csv
@@ -13,17 +13,7 @@ import numpy as np
 from vdsh_tf import files
 from vdsh_tf.data import streams
 from vdsh_tf.evaluation import plots
-
-Hits = list[tuple[np.ndarray, np.ndarray]]
-
-
-def find(index, codes: np.ndarray, k: int, radius: int | None) -> Hits:
-    """Distances and ids of each query: k nearest, or all within a radius."""
-    if radius is None:
-        found = index.search(codes, k)
-        return list(zip(found.distances, found.ids, strict=True))
-    ball = index.radius_search(codes, radius)
-    return [ball.sorted_hits(i) for i in range(len(codes))]
+from vdsh_tf.search.searcher import Hits
 
 
 @contextlib.contextmanager
@@ -31,8 +21,8 @@ def writer(path: str | None) -> Iterator[Callable[[Hits], None]]:
     """Yields a function that writes the hits of one batch after the other.
 
     Args:
-        path: `.csv` or `.json`, written whole or not at all; None writes CSV
-            to standard output.
+        path: `.csv` or `.json`, written atomically; None writes CSV to
+            standard output.
     """
     if path is None:
         yield _CsvWriter(sys.stdout)
@@ -57,8 +47,8 @@ class Plot:
     def __init__(self, path: str, rows: int, database, image_shape):
         if image_shape is None:
             raise ValueError(
-                "A picture needs a run on images; this run is on features. "
-                "Leave --plot out."
+                "A picture needs rows that are images, and their "
+                "`image_shape`. Received: rows of features. Do without it."
             )
         if rows < 1:
             raise ValueError(f"There must be a row to plot. Received: {rows}.")

@@ -1,8 +1,9 @@
-"""What every index asks of codes, ids, k, radius and encoder."""
+"""What every index requires of codes, ids, k, radius and encoder."""
 
 import numpy as np
 
 from vdsh_tf import codes as codes_lib
+from vdsh_tf import config
 
 LARGEST_ID = np.iinfo(np.int64).max
 
@@ -30,8 +31,28 @@ def check_owner(fingerprint: str | None, encoder, where: str) -> None:
         f"{where} must hold codes of the encoder that makes the queries, or "
         f"distances mean nothing. Received: codes of {made}, but the encoder "
         f"is {asked}. Load the encoder that made it, or rebuild: "
-        "`python tools/encode.py` and then `python tools/index.py "
-        "--overwrite`, both with the --run_dir of this encoder."
+        "`python tools/encode.py` and then `python tools/index.py`, both for "
+        "the run of this encoder, and overwrite it."
+    )
+
+
+def exists(name: str) -> FileExistsError:
+    """The error for a new index that would replace another."""
+    return FileExistsError(
+        "A new index must have a new name, or one would be lost. Received: "
+        f"{name}, which exists. Name another, open this one and add to it, "
+        "or replace it (overwrite=True)."
+    )
+
+
+def check_size(bits) -> None:
+    """Raises unless `bits` is the length of a code."""
+    config.require(
+        config.is_count(bits),
+        "bits",
+        bits,
+        "an integer >= 1",
+        "the length of the codes",
     )
 
 
@@ -49,7 +70,7 @@ def check_codes(codes, bits: int, name: str = "codes") -> None:
 
 def check_k(k, size: int) -> None:
     """Raises unless there are k items to find."""
-    if not _is_integer(k) or not 1 <= k <= size:
+    if not config.is_count(k) or k > size:
         raise ValueError(
             "`k` must be an integer from 1 to the number of items in the "
             f"index, {size}. Received: k={k!r}."
@@ -58,7 +79,7 @@ def check_k(k, size: int) -> None:
 
 def check_radius(radius) -> None:
     """Raises unless `radius` is a distance."""
-    if not _is_integer(radius) or radius < 0:
+    if not config.is_count(radius, 0):
         raise ValueError(
             "`radius` must be an integer >= 0, a number of bits. "
             f"Received: radius={radius!r}."
@@ -98,7 +119,3 @@ def raise_duplicate(number) -> None:
         f"Ids must be distinct, or hits are ambiguous. Received: id {number} "
         "twice. `remove` an item before adding it again."
     )
-
-
-def _is_integer(value):
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)

@@ -7,24 +7,31 @@ codes.npy.json   bits, count, fingerprint of the encoder, source
 import contextlib
 import json
 import os
+from collections.abc import Callable
 
 import numpy as np
 
 from vdsh_tf import codes as codes_lib
 from vdsh_tf import files
-from vdsh_tf.search.hasher import Hasher
+from vdsh_tf.search import searcher
 
 
 def write(
-    path: str, rows, hasher: Hasher, fingerprint: str, source: str,
-    batch_size: int = 1024, progress=None,
-) -> int:  # fmt: skip
-    """Encodes rows to a file of codes, whole or not at all.
+    path: str,
+    rows,
+    hasher,
+    fingerprint: str,
+    source: str,
+    batch_size: int = 1024,
+    progress: Callable[[int], None] | None = None,
+) -> int:
+    """Encodes rows to a file of codes, atomically.
 
     Args:
         path: `.npy` file to write.
         rows: a source of `streams`.
-        hasher: makes the codes.
+        hasher: makes packed codes of raw rows, and has their length `bits`,
+            as a `Hasher` does.
         fingerprint: of its encoder.
         source: what was encoded, for the record.
         batch_size: rows in memory at a time.
@@ -41,9 +48,10 @@ def write(
         with open(partial, "wb") as f:
             np.lib.format.write_array_header_1_0(f, header)
             done = 0
-            for batch in rows.batches(batch_size):
-                f.write(hash_batch(hasher, batch, done, source).tobytes())
-                done += len(batch)
+            batches = rows.batches(batch_size)
+            for _, codes in searcher.encoded(hasher, batches, source):
+                f.write(codes.tobytes())
+                done += len(codes)
                 if progress is not None:
                     progress(done)
         # Codes without their maker are refused; with the wrong one, not.
@@ -55,7 +63,7 @@ def write(
         "fingerprint": fingerprint,
         "source": source,
     }
-    files.write_text(f"{path}.json", json.dumps(about, indent=2) + "\n")
+    files.write_json(f"{path}.json", about)
     return count
 
 
@@ -75,20 +83,8 @@ def read(path: str) -> tuple[np.ndarray, dict]:
         codes_lib.check(codes, about["bits"])
     except (OSError, EOFError, KeyError, TypeError, ValueError) as error:
         raise ValueError(
-            f"{path} and {path}.json must be whole, as `python "
+            f"{path} and {path}.json must be complete, as `python "
             "tools/encode.py` writes them. Encode again. Cause: "
             f"{type(error).__name__}: {error}"
         ) from error
     return codes, about
-
-
-def hash_batch(hasher, batch: np.ndarray, start: int, source: str):
-    """Codes of a batch; an error tells where in the source it is."""
-    try:
-        return hasher(batch)
-    except ValueError as error:
-        last = start + len(batch) - 1
-        raise ValueError(
-            f"Rows {start} to {last} of {source} cannot be encoded (row "
-            f"numbers below count from {start}). {error}"
-        ) from error

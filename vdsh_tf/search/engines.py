@@ -7,6 +7,7 @@ a path that ends in `.db`, of the embedded Milvus Lite (`MilvusIndex`).
 
 import os
 
+from vdsh_tf.search import checks
 from vdsh_tf.search.hamming import HammingIndex
 from vdsh_tf.search.milvus import MilvusIndex
 
@@ -44,11 +45,7 @@ def create_index(
             place, collection, bits, kind, encoder, overwrite
         )
     if os.path.exists(place) and not overwrite:
-        raise FileExistsError(
-            f"A new index must have a new name, or one would be lost. "
-            f"Received: {uri}, which exists. Name another, add to it "
-            "(--append), or replace it (--overwrite)."
-        )
+        raise checks.exists(uri)
     index = HammingIndex(bits, kind, encoder)
     index.path = place
     return index

@@ -66,13 +66,13 @@ class HammingIndex:
 
     - flat: exact, scans everything.
     - hash: exact. Fast for radii up to 3, and for the k nearest when they are
-      within 2 bits, as for trained codes; scans otherwise. Takes 8 bytes an
+      within 2 bits, as for trained codes; scans otherwise. Takes 8 bytes per
       item, and each distinct code again with 8 to 20 bytes.
     - ivf: `search` is approximate, it looks into 8 of about sqrt(n) cells;
-      `radius_search` is exact and scans. Takes 8 bytes an item, each distinct
+      `radius_search` is exact and scans. Takes 8 bytes per item, each distinct
       code again with 8 bytes, and seconds to train.
     - hnsw: `search` is approximate, it walks a graph; `radius_search` is exact
-      and scans. Takes 8 bytes an item, and each distinct code again with 270
+      and scans. Takes 8 bytes per item, and each distinct code again with 270
       bytes.
 
     Items at equal distance come in no particular order, and which of them
@@ -88,14 +88,14 @@ class HammingIndex:
     """
 
     def __init__(self, bits: int, kind: str = "flat", encoder=None):
+        checks.check_size(bits)
         config.require(
-            config.is_count(bits), "bits", bits,
-            "an integer >= 1", "the length of the codes",
-        )  # fmt: skip
-        config.require(
-            kind in KINDS, "kind", kind,
-            f"one of {', '.join(KINDS)}", "the ways to search",
-        )  # fmt: skip
+            kind in KINDS,
+            "kind",
+            kind,
+            f"one of {', '.join(KINDS)}",
+            "the ways to search",
+        )
         faiss = structures.import_faiss()
         self.bits = bits
         self.kind = kind
@@ -183,7 +183,7 @@ class HammingIndex:
             self._structure = None
 
     def save(self, path: str | None = None) -> None:
-        """Writes the index to one file, whole or not at all.
+        """Writes the index to one file, atomically.
 
         Args:
             path: default: where the index was opened or created.

@@ -7,8 +7,8 @@ from vdsh_tf import codes
 from vdsh_tf.data import inputs
 from vdsh_tf.encoder import TINY
 from vdsh_tf.encoder import HashEncoder
+from vdsh_tf.encoder import forward
 from vdsh_tf.encoder import pack_bits
-from vdsh_tf.encoder import unit_length
 
 
 class Hasher:
@@ -33,7 +33,7 @@ class Hasher:
         self.bits = encoder.bits
         self._kernels = [
             kernel.numpy().astype(np.float32)
-            for kernel in encoder.awake_kernels
+            for kernel in encoder.active_kernels
         ]
         self.width = len(self._kernels[0])
         self._mean = None if encoder.mean is None else encoder.mean.numpy()
@@ -43,10 +43,7 @@ class Hasher:
             input_signature=[tf.TensorSpec([None, self.width], tf.float32)]
         )
         def graph(x):
-            x = unit_length(x if self._mean is None else x - self._mean)
-            for kernel in kernels:
-                x = tf.nn.relu(tf.matmul(x, kernel))
-            return pack_bits(x)
+            return pack_bits(forward(x, kernels, self._mean))
 
         self._graph = graph
 

@@ -22,6 +22,16 @@ from vdsh_tf import files
 
 _FORMAT = "vdsh_tf index"
 _VERSION = 1
+# What reading a file that is empty, damaged or of another kind can raise.
+_DAMAGE = (
+    AttributeError,
+    EOFError,
+    KeyError,
+    OSError,
+    TypeError,
+    ValueError,
+    zipfile.BadZipFile,
+)
 
 
 class Stored(NamedTuple):
@@ -38,7 +48,7 @@ class Stored(NamedTuple):
 
 
 def write(path, *, bits, kind, fingerprint, codes, ids, structure) -> None:
-    """Writes an index file whole or not at all."""
+    """Writes an index file atomically."""
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
         raise FileNotFoundError(
@@ -88,15 +98,12 @@ def read(path, kinds) -> Stored:
             *(arrays.get(n) for n in ("structure", "members", "starts")),
         )
         _check(stored, header["count"], kinds)
-    except (
-        AttributeError, EOFError, KeyError, OSError, TypeError, ValueError,
-        zipfile.BadZipFile,
-    ) as error:  # fmt: skip
+    except _DAMAGE as error:
         raise ValueError(
-            f"{path} must be a whole index file of version {_VERSION}, as "
+            f"{path} must be a complete index file of version {_VERSION}, as "
             "`HammingIndex.save` writes it, but it is empty, damaged or of "
-            "another kind. Build it anew with `python tools/index.py "
-            f"--overwrite`. Cause: {type(error).__name__}: {error}"
+            "another kind. Build it anew with `python tools/index.py`, and "
+            f"overwrite it. Cause: {type(error).__name__}: {error}"
         ) from error
     return stored
 

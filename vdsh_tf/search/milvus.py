@@ -1,4 +1,4 @@
-"""MilvusIndex: the calls of `HammingIndex`, answered by a Milvus collection.
+"""MilvusIndex: the calls of `HammingIndex` on a Milvus collection.
 
 For sets that outgrow one machine. The collection has an int64 primary key
 `id` and a binary vector `code` with a BIN_FLAT index (exact); its description
@@ -15,7 +15,7 @@ from vdsh_tf import config
 from vdsh_tf.search import checks
 from vdsh_tf.search import hamming
 
-# Milvus answers at most so many hits to a query.
+# The most hits that Milvus returns for a query.
 _MOST_HITS = 16384
 _ROWS = 4096
 _QUERIES = 64
@@ -45,8 +45,8 @@ class MilvusIndex:
             if not client.has_collection(collection):
                 raise FileNotFoundError(
                     f"There must be a collection {collection!r} at {uri}; "
-                    "there is none. Build it with `python tools/index.py "
-                    f"--index=milvus:{uri}#{collection}`."
+                    "there is none. Build it with `python tools/index.py`, "
+                    f"as milvus:{uri}#{collection}, or name another."
                 )
             about = client.describe_collection(collection)["description"]
         try:
@@ -68,25 +68,20 @@ class MilvusIndex:
         cls, uri, collection, bits, kind="flat", encoder=None, overwrite=False
     ) -> "MilvusIndex":
         """Makes an empty collection."""
+        checks.check_size(bits)
         config.require(
-            config.is_count(bits), "bits", bits,
-            "an integer >= 1", "the length of the codes",
-        )  # fmt: skip
-        config.require(
-            kind == "flat", "kind", kind,
-            '"flat"', "the kind that Milvus has for binary codes here",
-        )  # fmt: skip
+            kind == "flat",
+            "kind",
+            kind,
+            '"flat"',
+            "the kind that Milvus has for binary codes here",
+        )
         fingerprint = checks.fingerprint_of(encoder)
         client = _connect(uri)
         with _explained(f"create {collection}"):
             if client.has_collection(collection):
                 if not overwrite:
-                    raise FileExistsError(
-                        "A new index must have a new name, or one would be "
-                        f"lost. Received: {uri}#{collection}, which exists. "
-                        "Name another, add to it (--append), or replace it "
-                        "(--overwrite)."
-                    )
+                    raise checks.exists(f"{uri}#{collection}")
                 client.drop_collection(collection)
             _create_collection(client, collection, bits, fingerprint)
         return cls(client, collection, bits, fingerprint)
@@ -147,9 +142,7 @@ class MilvusIndex:
                 ids[i] = [hit["id"] for hit in hits]
         return hamming.Neighbors(distances, ids)
 
-    def radius_search(
-        self, codes: np.ndarray, radius: int = 2
-    ) -> hamming.Ball:
+    def radius_search(self, codes: np.ndarray, radius: int = 2) -> hamming.Ball:
         """All items at most `radius` bits from each query code."""
         checks.check_codes(codes, self.bits, "queries")
         checks.check_radius(radius)

@@ -2,13 +2,15 @@
 
 Trained codes collapse: 69,000 MNIST images have 85 distinct codes. So
 each structure searches distinct codes, by one faiss index, and hands out the
-items of each. It says how far its answers can be trusted: `search` returns a
-mask of the queries whose answer is final, the index scans for the rest.
+items of each. It says how far its hits can be trusted: `search` returns a
+mask of the queries whose hits are final, the index scans for the rest.
 """
 
 import math
 
 import numpy as np
+
+from vdsh_tf import codes as codes_lib
 
 
 def import_faiss():
@@ -59,8 +61,7 @@ class Groups:
     @classmethod
     def of(cls, codes: np.ndarray) -> "Groups":
         """Groups equal codes."""
-        padded = np.pad(codes, ((0, 0), (0, -codes.shape[1] % 8)))
-        words = padded.view(np.uint64)
+        words = codes_lib.as_words(codes)
         order = np.lexsort(words.T)
         words = words[order]
         first = np.ones(len(codes), bool)
@@ -113,7 +114,7 @@ class _Structure:
         self.groups = self.groups.with_singles(len(codes))
 
     def search(self, codes, k):
-        """[n, k] distances and rows, [n] whether they are the final answer."""
+        """[n, k] distances and rows, [n] whether they are final."""
         distances, groups = self._nearest(codes, min(k, self._index.ntotal))
         sizes = self.groups.sizes(groups)
         before = np.cumsum(sizes, axis=1) - sizes
@@ -182,7 +183,7 @@ class InvertedFile(_Structure):
     _reach = math.inf
     _PROBES = 8
     _MOST_CELLS = 4096
-    # With fewer codes a cell, faiss warns that centres are ill-determined.
+    # With fewer codes per cell, faiss warns that centres are ill-determined.
     _CODES_PER_CELL = 39
 
     def _make(self, codes, bits):

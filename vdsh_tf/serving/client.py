@@ -2,6 +2,7 @@
 
 ```python
 with serving.Client("http://localhost:8501") as client:
+    client.check_encoder(index.fingerprint)
     codes = client.encode(x)  # [n, ceil(K/8)] uint8, as `VDSH.encode` gives
 ```
 """
@@ -17,6 +18,8 @@ from vdsh_tf.serving.errors import ServingError
 from vdsh_tf.serving.errors import Signature
 from vdsh_tf.serving.errors import Transient
 
+# Signature and output that name the encoder.
+FINGERPRINT = "fingerprint"
 # Signature and output that hold the codes; strings are smaller in JSON.
 _ROWS = {"rest": ("bytes", "codes_bytes"), "grpc": ("serving_default", "codes")}
 
@@ -36,6 +39,9 @@ class Client:
             starting or out of reach. Encoding twice does no harm.
         backoff: seconds before the first repetition; doubled each time, with
             jitter, so that many clients do not come back together.
+
+    Without a `version` the server may move to a newer one at any time, whose
+    codes can be of another encoder: name the version where this matters.
     """
 
     def __init__(
@@ -63,10 +69,11 @@ class Client:
         self.retries = retries
         self.backoff = backoff
         self._signatures = None
+        self._fingerprint = None
         if scheme == "grpc":
-            from vdsh_tf.serving.client import grpc as transport
+            from vdsh_tf.serving import grpc as transport
         else:
-            from vdsh_tf.serving.client import rest as transport
+            from vdsh_tf.serving import rest as transport
         self._kind = "grpc" if scheme == "grpc" else "rest"
         self._transport = transport.Transport(
             scheme, address, model, version, timeout
@@ -105,6 +112,50 @@ class Client:
             raise ValueError("There must be at least one image, got none.")
         return self._predict("pixels", "image", images, "codes")
 
+    def fingerprint(self) -> str:
+        """What `HashEncoder.fingerprint` says of the encoder; asked once.
+
+        Raises:
+            ServingError: the model does not say, as exports of vdsh_tf 0.1.0
+                do not.
+        """
+        if self._fingerprint is None:
+            if FINGERPRINT not in self.signatures():
+                raise ServingError(
+                    f"The model {self.model!r} at {self.url} must tell its "
+                    "encoder's fingerprint, or its codes may be those of "
+                    f"another one; it has no signature {FINGERPRINT!r}. "
+                    "Export it again with this version of vdsh_tf, and serve "
+                    "the new folder."
+                )
+            (found,) = self._predict(
+                FINGERPRINT, "ignored", np.zeros(1, np.float32), FINGERPRINT
+            )
+            # gRPC carries strings as bytes.
+            text = found.decode() if isinstance(found, bytes) else str(found)
+            self._fingerprint = text
+        return self._fingerprint
+
+    def check_encoder(self, fingerprint: str) -> None:
+        """Raises ServingError unless the server has this very encoder.
+
+        Codes of different encoders have nothing to do with each other, even
+        when they are of one length: call it before the first `encode` whose
+        codes are compared with stored ones.
+
+        Args:
+            fingerprint: of the encoder that made the stored codes.
+        """
+        found = self.fingerprint()
+        if found != fingerprint:
+            raise ServingError(
+                f"The server at {self.url} must serve the encoder "
+                f"{fingerprint}, or its codes cannot be compared with those "
+                f"that this one made. Received: {found}. Serve an export of "
+                "the same model, or encode and index the database again with "
+                "the served one."
+            )
+
     def signatures(self) -> dict[str, Signature]:
         """Signatures of the model, asked for once."""
         if self._signatures is None:
@@ -123,7 +174,7 @@ class Client:
             raise ServingError(
                 f"The model {self.model!r} at {self.url} must have the "
                 f"signature {name!r}; it has {', '.join(sorted(found))}. "
-                "Serve a folder that tools/export.py wrote"
+                "Serve a SavedModel that `vdsh_tf.export` wrote"
                 + (", of a data set of pictures." if name == "pixels" else ".")
             )
         return found[name]
@@ -143,7 +194,7 @@ class Client:
             )
             if len(part) != len(batch):
                 raise ServingError(
-                    f"The server at {self.url} must answer with a row for "
+                    f"The server at {self.url} must respond with a row for "
                     f"each of {len(batch)} rows sent. Received: {len(part)}."
                 )
             parts.append(part)
@@ -159,7 +210,7 @@ class Client:
                 pause = self.backoff * 2**attempt
                 time.sleep(pause * random.uniform(0.5, 1.5))
         raise ServingError(
-            f"The server at {self.url} must answer within {self.timeout:g} s; "
+            f"The server at {self.url} must respond within {self.timeout:g} s; "
             f"it did not in {self.retries + 1} attempts. Is it running, and "
             f"is the model loaded? Last cause: {last}"
         ) from last

@@ -1,4 +1,4 @@
-"""What a server's answers mean to the caller."""
+"""What a server's responses mean to the caller."""
 
 import dataclasses
 
@@ -19,18 +19,18 @@ class Signature:
     outputs: dict[str, tuple[int, ...]]
 
 
-def not_found(model: str, answer: str) -> ServingError:
+def not_found(model: str, response: str) -> ServingError:
     """The error for a model that the server does not have."""
     return ServingError(
         f"The server must have the model {model!r}; it says there is none. "
         "Check the name in its models.config, and that an export is in the "
-        f"folder it watches. Answer: {answer}"
+        f"folder it watches. Response: {response}"
     )
 
 
-def refused(answer: str) -> ServingError:
+def refused(response: str) -> ServingError:
     """The error for a request that the server will never accept."""
     return ServingError(
         "The server must accept the request; it refuses it. Is this model "
-        f"an export of vdsh_tf? Answer: {answer}"
+        f"an export of vdsh_tf? Response: {response}"
     )

@@ -1,6 +1,11 @@
-"""TF Serving's gRPC protocol, with the official stubs."""
+"""TF Serving's gRPC protocol, with the official stubs.
 
-import tensorflow as tf
+The stubs are built on TensorFlow's own messages and import them, so this
+module alone of the client needs TensorFlow; `Client` imports it when an
+address starts with grpc://.
+"""
+
+import functools
 
 from vdsh_tf.serving import errors
 
@@ -17,7 +22,7 @@ except ImportError as error:
     ) from error
 
 # Batches of long rows pass gRPC's 4 MB.
-_OPTIONS = [
+OPTIONS = [
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
 ]
@@ -34,7 +39,7 @@ class Transport:
 
     def __init__(self, scheme, address, model, version, timeout):
         del scheme
-        self._channel = grpc.insecure_channel(address, options=_OPTIONS)
+        self._channel = grpc.insecure_channel(address, options=OPTIONS)
         self._stub = prediction_service_pb2_grpc.PredictionServiceStub(
             self._channel
         )
@@ -60,6 +65,7 @@ class Transport:
         }
 
     def predict(self, signature, name, value, output):
+        tf = _tensorflow()
         request = predict_pb2.PredictRequest()
         self._fill(request.model_spec)
         request.model_spec.signature_name = signature
@@ -87,6 +93,13 @@ class Transport:
             if error.code() == grpc.StatusCode.NOT_FOUND:
                 raise errors.not_found(self._model, shown) from error
             raise errors.refused(shown) from error
+
+
+@functools.cache
+def _tensorflow():
+    import tensorflow as tf
+
+    return tf
 
 
 def _shapes(tensors):

@@ -1,46 +1,67 @@
-"""TF Serving's REST protocol, with the standard library."""
+"""TF Serving's REST protocol."""
 
 import base64
 import binascii
-import http.client
+import http.cookiejar
 import json
-import threading
+import ssl
 
 import numpy as np
+import requests
+import requests.adapters
+import urllib3
 
 from vdsh_tf.serving import errors
 
 _TRANSIENT = (408, 429, 500, 502, 503, 504)
+# Idle connections that are kept alive, one for each of so many threads.
+_MOST_IDLE = 128
+_KINDS = {"codes": np.uint8, "embedding": np.float32, "fingerprint": np.str_}
+
+
+class _Adapter(requests.adapters.HTTPAdapter):
+    """Connections that trust the system's certificates, too."""
+
+    def init_poolmanager(self, *args, **kwargs):
+        context = ssl.create_default_context()
+        super().init_poolmanager(*args, ssl_context=context, **kwargs)
+
+
+def _session():
+    """A session that nothing changes after this: threads may share it.
+
+    It takes no cookies and nothing from the environment (proxies, .netrc).
+    Whether to try again is decided above, for REST and gRPC alike.
+    """
+    session = requests.Session()
+    session.trust_env = False
+    session.headers["Accept-Encoding"] = "identity"
+    session.cookies.set_policy(
+        http.cookiejar.DefaultCookiePolicy(allowed_domains=[])
+    )
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, _Adapter(pool_maxsize=_MOST_IDLE, max_retries=0))
+    return session
 
 
 class Transport:
-    """One kept-alive connection a thread to `http://address`."""
+    """Requests to `scheme://address`, from a pool of connections."""
 
     def __init__(self, scheme, address, model, version, timeout):
-        self._connect = {
-            "http": http.client.HTTPConnection,
-            "https": http.client.HTTPSConnection,
-        }[scheme]
-        self._address = address
+        self._session = _session()
         self._model = model
         self._timeout = timeout
-        self._local = threading.local()
-        self._lock = threading.Lock()
-        self._open = set()
-        self._path = f"/v1/models/{model}"
+        self._url = f"{scheme}://{address}/v1/models/{model}"
         if version is not None:
-            self._path += f"/versions/{version}"
+            self._url += f"/versions/{version}"
 
     def close(self):
-        with self._lock:
-            for connection in self._open:
-                connection.close()
-            self._open.clear()
+        self._session.close()
 
     def signatures(self):
-        answer = self._request("GET", f"{self._path}/metadata")
+        response = self._request("GET", "/metadata")
         try:
-            found = answer["metadata"]["signature_def"]["signature_def"]
+            found = response["metadata"]["signature_def"]["signature_def"]
             return {
                 name: errors.Signature(
                     _shapes(signature.get("inputs", {})),
@@ -49,38 +70,37 @@ class Transport:
                 for name, signature in found.items()
             }
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise _nonsense(answer) from error
+            raise _nonsense(response) from error
 
     def predict(self, signature, name, value, output):
         body = {"signature_name": signature, "inputs": {name: value.tolist()}}
-        answer = self._request("POST", f"{self._path}:predict", body)
+        response = self._request("POST", ":predict", body)
         try:
-            found = answer["outputs"]
+            found = response["outputs"]
             # An output that is the only one comes without its name.
             found = found[output] if isinstance(found, dict) else found
             return _array(found, output)
         except (KeyError, TypeError, ValueError, binascii.Error) as error:
-            raise _nonsense(answer) from error
+            raise _nonsense(response) from error
 
-    def _request(self, method, path, body=None):
-        data = None if body is None else json.dumps(body).encode()
+    def _request(self, method, action, body=None):
         try:
-            connection = self._connection()
-            connection.request(
-                method, path, data, {"Content-Type": "application/json"}
+            response = self._session.request(
+                method,
+                self._url + action,
+                json=body,
+                # Connecting and waiting share the time.
+                timeout=urllib3.Timeout(total=self._timeout),
+                allow_redirects=False,
             )
-            response = connection.getresponse()
-            status, text = response.status, response.read()
-        except (OSError, http.client.HTTPException) as error:
-            self._drop()
+        except (OSError, urllib3.exceptions.HTTPError) as error:
+            cause = _root(error)
             raise errors.Transient(
-                f"{type(error).__name__}: {error}"
+                f"{type(cause).__name__}: {cause}"
             ) from error
-        if response.will_close:
-            self._drop()
-        return self._answer(status, text)
+        return self._content(response.status_code, response.content)
 
-    def _answer(self, status, text):
+    def _content(self, status, text):
         shown = f"HTTP {status}: {text[:500].decode('utf-8', 'replace')}"
         if status in _TRANSIENT:
             raise errors.Transient(shown)
@@ -93,22 +113,12 @@ class Transport:
         except ValueError as error:
             raise _nonsense(text) from error
 
-    def _connection(self):
-        connection = getattr(self._local, "connection", None)
-        if connection is None:
-            connection = self._connect(self._address, timeout=self._timeout)
-            self._local.connection = connection
-            with self._lock:
-                self._open.add(connection)
-        return connection
 
-    def _drop(self):
-        connection = getattr(self._local, "connection", None)
-        if connection is not None:
-            connection.close()
-            self._local.connection = None
-            with self._lock:
-                self._open.discard(connection)
+def _root(error):
+    """The operating system's error below those of the libraries."""
+    while (cause := error.__cause__ or error.__context__) is not None:
+        error = cause
+    return error
 
 
 def _shapes(tensors):
@@ -122,12 +132,11 @@ def _array(values, output):
     if output == "codes_bytes":
         rows = [base64.b64decode(v["b64"], validate=True) for v in values]
         return np.stack([np.frombuffer(row, np.uint8) for row in rows])
-    kind = np.uint8 if output == "codes" else np.float32
-    return np.asarray(values).astype(kind)
+    return np.asarray(values).astype(_KINDS[output])
 
 
-def _nonsense(answer):
+def _nonsense(response):
     return errors.ServingError(
-        "The server must answer as TF Serving does. Received: "
-        f"{str(answer)[:300]!r}. Is it a TF Serving REST port?"
+        "The server must respond as TF Serving does. Received: "
+        f"{str(response)[:300]!r}. Is it a TF Serving REST port?"
     )

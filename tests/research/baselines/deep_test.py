@@ -66,8 +66,8 @@ def _slow_ranking(h, y, margin):
             continue
         ideal = sorted(_shared(y, q, k) for k in range(num) if k != q)[::-1]
         z = sum((2**r - 1) / np.log2(p + 2) for p, r in enumerate(ideal))
-        gap = _hamming(h[q], h[i], ones) - _hamming(h[q], h[j], ones)
-        total += (2**r_i - 2**r_j) / z * max(0.0, gap + margin)
+        near, far = _hamming(h[q], h[i], ones), _hamming(h[q], h[j], ones)
+        total += (2**r_i - 2**r_j) / z * max(0.0, near - far + margin)
         count += 1
     return total / count
 
@@ -208,7 +208,7 @@ class LearningTest(case.TestCase):
 
 class EdgesTest(case.TestCase):
     @parameterized.parameters(*METHODS)
-    def test_several_labels_of_a_picture(self, name):
+    def test_several_labels_of_an_image(self, name):
         (x, y), _ = _digits()
         x, labels = x[:200], np.eye(10)[y[:200]]
         labels[:, 0] = np.arange(200) % 2
@@ -230,7 +230,7 @@ class EdgesTest(case.TestCase):
     @parameterized.parameters(
         (np.zeros((3, 64), np.uint8),), (np.zeros((3, 8, 8, 1)),)
     )
-    def test_only_pictures(self, x):
+    def test_only_images(self, x):
         with self.assertRaisesRegex(ValueError, "uint8"):
             dsch.DSCH(8).fit(x, np.array([0, 1, 0]))
 

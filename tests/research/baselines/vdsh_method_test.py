@@ -8,34 +8,40 @@ from absl.testing import absltest
 from absl.testing import parameterized
 
 from tests.support import case
-from vdsh_tf import callbacks
 from vdsh_tf import codes
+from vdsh_tf.config import Stages
 from vdsh_tf.data import datasets
 from vdsh_tf.evaluation import metrics
 from vdsh_tf.research.baselines import backprop
 from vdsh_tf.research.baselines import backprop_method
 from vdsh_tf.research.baselines import vdsh_method
-from vdsh_tf.training.trainer import presets
-from vdsh_tf.training.trainer import runs
-from vdsh_tf.training.trainer import trainer
+from vdsh_tf.training import runs
+from vdsh_tf.training import trainer
+from vdsh_tf.training.config import TrainingConfig
 
 BITS = 16
 MARGIN_OVER_LSH = 0.35
-RUN = presets.Run(
-    stages=presets.parse_stages("3:8:5e-3,4:4:2e-3"),
-    batch_size=64, width=48, noise=0.1, weight_decay=0.1,
-)  # fmt: skip
+CONFIG = TrainingConfig().replace(
+    stages=Stages.parse("3:8:5e-3,4:4:2e-3"),
+    batch_size=64,
+    width=48,
+    noise=0.1,
+    weight_decay=0.1,
+)
 
 
-def _vdsh(seed=0, run=RUN, bits=BITS):
-    return vdsh_method.VDSHMethod(bits, seed, run)
+def _vdsh(seed=0, config=CONFIG, bits=BITS):
+    return vdsh_method.VDSHMethod(bits, seed, config)
 
 
 def _backprop(seed=0, bits=BITS, **kwargs):
     settings = {
-        "layers": 4, "width": 48, "epochs": 12, "learning_rate": 3e-3,
+        "layers": 4,
+        "width": 48,
+        "epochs": 12,
+        "learning_rate": 3e-3,
         "batch_size": 64,
-    }  # fmt: skip
+    }
     return backprop_method.BackpropVDSH(bits, seed, **{**settings, **kwargs})
 
 
@@ -97,7 +103,8 @@ class MethodTest(case.TestCase):
         y = np.eye(10, dtype=np.float32)[self.train.y]
         y[:, 0] = np.arange(len(y)) % 2
         if name == "vdsh":
-            fitted = _vdsh(run=presets.Run(stages=RUN.stages[:1], width=8))
+            config = CONFIG.replace(stages=Stages.parse("3:2:5e-3"), width=8)
+            fitted = _vdsh(config=config)
         else:
             fitted = _backprop(epochs=1)
         got = fitted.fit(self.train.x, y).encode(self.query.x)
@@ -110,10 +117,10 @@ class MethodTest(case.TestCase):
 
     def test_trains_as_a_run_does(self):
         """Hence the same seed gives the same codes, too."""
-        run = vdsh_method.VDSHMethod(BITS, 0, RUN).run
+        config = vdsh_method.VDSHMethod(BITS, 0, CONFIG).config
         with tempfile.TemporaryDirectory() as folder:
             directory = runs.RunDirectory.create(
-                os.path.join(folder, "run"), run
+                os.path.join(folder, "run"), config
             )
             trainer.train(directory, self.split, verbose=0)
             model = runs.load_model(directory.file("model.keras"))
@@ -121,15 +128,17 @@ class MethodTest(case.TestCase):
         self.assert_equal(self.fitted["vdsh"].encode(self.query.x), want)
 
     def test_full_schedule(self):
-        run = presets.Run(
-            stages=(callbacks.Stage(2, 3, 1e-3),), schedule="full", width=16
+        config = TrainingConfig().replace(
+            stages=Stages.parse("2:3:1e-3"), schedule="full", width=16
         )
-        fitted = _vdsh(run=run).fit(self.train.x[:200], self.train.y[:200])
+        fitted = _vdsh(config=config)
+        fitted.fit(self.train.x[:200], self.train.y[:200])
         self.assertLen(fitted.objective, 3)
 
     def test_preset_by_name(self):
-        run = vdsh_method.VDSHMethod(24, 5, "digits").run
-        self.assertEqual((run.bits, run.seed, run.width), (24, 5, 128))
+        config = vdsh_method.VDSHMethod(24, 5, "digits").config
+        self.assertEqual((config.network.bits, config.seed), (24, 5))
+        self.assertEqual(config.network.width, 128)
         with self.assertRaisesRegex(ValueError, "`preset` must be one of"):
             vdsh_method.VDSHMethod(24, 5, "none")
 

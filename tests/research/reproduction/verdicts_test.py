@@ -21,13 +21,13 @@ def curves_of(**numbers):
     """Curves from one mAP for each length; P@r2 is the same number."""
     return {
         name: {
-            bits: v if v is None else {
-                "map": v, "precision_r2": v, "precision_r0": v - 0.01
-            }
+            bits: v
+            if v is None
+            else {"map": v, "precision_r2": v, "precision_r0": v - 0.01}
             for bits, v in zip((16, 32, 64), row, strict=False)
         }
         for name, row in numbers.items()
-    }  # fmt: skip
+    }
 
 
 class VerdictTest(case.TestCase):
@@ -119,8 +119,9 @@ class VerdictTest(case.TestCase):
         swapped = {**duals, "1e-1": duals["10"], "10": duals["1e-1"]}
         for verdict in convergence.verdicts(swapped)[1:3]:
             self.check(verdict, False)
-        smooth = {b: d if b != "10" else duals["1e-1"]
-                  for b, d in duals.items()}  # fmt: skip
+        smooth = {
+            b: d if b != "10" else duals["1e-1"] for b, d in duals.items()
+        }
         self.check(convergence.verdicts(smooth)[3], True)
         apart = duals["1e-1"].copy()
         apart[:, 0] = np.linspace(2, 1, 100)
@@ -174,9 +175,11 @@ class VerdictTest(case.TestCase):
             return {
                 name: {"precision_r2": [v], "recall_r2": [v]}
                 for name, v in (
-                    ("vdsh", vdsh), ("sdh", sdh), ("fasthash", fasthash)
+                    ("vdsh", vdsh),
+                    ("sdh", sdh),
+                    ("fasthash", fasthash),
                 )
-            }  # fmt: skip
+            }
 
         self.check(few_shot.verdicts(found(0.3, 0.2, 0.1))[1], True)
         self.check(few_shot.verdicts(found(0.2, 0.3, 0.1))[1], False)
@@ -184,16 +187,22 @@ class VerdictTest(case.TestCase):
     def test_backprop(self):
         def line(seconds, quality):
             points = [{"seconds": seconds, "map": quality}]
-            return {"points": points, "map": quality, "precision_r2": 0.9,
-                    "train_seconds": seconds}  # fmt: skip
+            return {
+                "points": points,
+                "map": quality,
+                "precision_r2": 0.9,
+                "train_seconds": seconds,
+            }
 
         def found(slow, failed):
             other = 0.3 if failed else 0.95
             return {
                 "4x64": {"vdsh": line(1.0, 0.95), "backprop": line(slow, 0.95)},
-                "48x256": {"vdsh": line(9.0, 0.97), **{
-                    name: line(9.0, other) for name in backprop.METHODS[1:]}},
-            }  # fmt: skip
+                "48x256": {
+                    "vdsh": line(9.0, 0.97),
+                    **{name: line(9.0, other) for name in backprop.METHODS[1:]},
+                },
+            }
 
         for verdict in backprop.verdicts(found(20.0, True)):
             self.check(verdict, True)

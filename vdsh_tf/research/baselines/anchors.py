@@ -1,4 +1,4 @@
-"""Kernel features: how close a row lies to each of a few anchors."""
+"""Kernel features: how close a row is to each of a few anchors."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ _CHUNK = 8192
 
 
 def draw(x: np.ndarray, count: int, rng) -> np.ndarray:
-    """At most `count` different rows of x: [m, d]."""
+    """At most `count` distinct rows of x: [m, d]."""
     index = rng.choice(len(x), min(count, len(x)), replace=False)
     return x[np.sort(index)]
 

@@ -1,18 +1,22 @@
 """The network of VDSH trained by back-propagation, as one of the methods."""
 
+import dataclasses
+
 import keras
 
-from vdsh_tf.data import datasets
-from vdsh_tf.data import inputs
 from vdsh_tf.research.baselines import backprop
 from vdsh_tf.research.baselines import labelled
 from vdsh_tf.research.baselines import method
 
 
+@dataclasses.dataclass(eq=False)
 class BackpropVDSH(method.Method):
-    """Eq. 4's data term by Adam, from a looks-linear start.
+    """Eq. 4's data term by Adam, from looks-linear weights.
 
     All layers train from the start; the learning rate decays by a cosine.
+
+    Attributes:
+        network: the Keras model with its classifier, after `fit`.
 
     Args:
         bits: code length K.
@@ -26,30 +30,26 @@ class BackpropVDSH(method.Method):
     title = "Back-prop"
     reference = "the network of VDSH with Adam in place of ADMM"
 
-    def __init__(
-        self,
-        bits: int = 64,
-        seed: int = 0,
-        layers: int = 48,
-        width: int = 256,
-        epochs: int = 10,
-        learning_rate: float = 3e-4,
-        batch_size: int = 256,
-    ):
-        super().__init__(bits, seed)
-        self.layers = layers
-        self.width = width
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.network: keras.Sequential | None = None
+    layers: int = 48
+    width: int = 256
+    epochs: int = 10
+    learning_rate: float = 3e-4
+    batch_size: int = 256
+    network: keras.Sequential | None = dataclasses.field(
+        default=None, init=False, repr=False
+    )
 
     def fit(self, x, y):
         split = labelled.training_split(x, y)
         self.network = backprop.build(
-            x.shape[1], split.num_classes, self.layers, self.width, self.bits,
-            "looks_linear", self.seed,
-        )  # fmt: skip
+            x.shape[1],
+            split.num_classes,
+            self.layers,
+            self.width,
+            self.bits,
+            "looks_linear",
+            self.seed,
+        )
         dataset, steps = split.train_batches(self.batch_size, self.seed)
         schedule = keras.optimizers.schedules.CosineDecay(
             self.learning_rate, steps * self.epochs, alpha=0.01
@@ -58,12 +58,7 @@ class BackpropVDSH(method.Method):
             keras.optimizers.Adam(schedule), loss=backprop.half_squared_error
         )
         history = self.network.fit(
-            dataset.map(
-                lambda rows, labels: (
-                    datasets.unit_rows(rows),
-                    inputs.label_vectors(labels, split.num_classes, rows.dtype),
-                )
-            ),
+            backprop.training_batches(dataset, split.num_classes),
             epochs=self.epochs,
             steps_per_epoch=steps,
             shuffle=False,
@@ -74,8 +69,7 @@ class BackpropVDSH(method.Method):
         return self
 
     def project(self, x):
-        if self.network is None:
-            raise ValueError("`fit` must come before `project` and `encode`.")
+        method.require_fitted(self.network)
         return self._embedding.predict(
             method.unit_rows(x), batch_size=1024, verbose=0
         )

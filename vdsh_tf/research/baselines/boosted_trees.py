@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 _CHUNK = 1 << 15
-# Bounds the vote of a tree that tells all rows apart.
+# Bounds the vote of a tree that classifies every row correctly.
 _LEAST_ERROR = 1e-3
 
 
@@ -13,7 +13,7 @@ class Forest(NamedTuple):
     """Boosted trees of one depth, their nodes in heap order.
 
     Attributes:
-        feature: [trees, 2^depth - 1], what a node looks at.
+        feature: [trees, 2^depth - 1], the feature that a node compares.
         cut: [trees, 2^depth - 1] uint8; a row goes right where bin > cut.
         leaf: [trees, 2^depth] bool, the class of a leaf.
         weight: [trees] float32, the vote of a tree.
@@ -26,7 +26,7 @@ class Forest(NamedTuple):
 
 
 def fit_edges(x: np.ndarray, bins: int) -> np.ndarray:
-    """Borders of the bins: quantiles of each feature's different values.
+    """Edges of the bins: quantiles of each feature's distinct values.
 
     Args:
         x: [n, d].
@@ -41,10 +41,10 @@ def fit_edges(x: np.ndarray, bins: int) -> np.ndarray:
 
 
 def quantise(x: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Bin numbers, a row a feature: [n, d] -> [d, n] uint8."""
+    """Bin numbers, one row per feature: [n, d] -> [d, n] uint8."""
     binned = np.empty(x.shape[::-1], np.uint8)
-    for f, border in enumerate(edges):
-        binned[f] = np.searchsorted(border, x[:, f])
+    for f, edge in enumerate(edges):
+        binned[f] = np.searchsorted(edge, x[:, f])
     return binned
 
 
@@ -57,11 +57,11 @@ def boost(binned, target, trees, depth, bins, num_features, trim, rng):
     Args:
         binned: [d, n] uint8.
         target: [n] bool.
-        trees: how many.
+        trees: number of trees.
         depth: of a tree.
         bins: of a feature.
         num_features: drawn for each tree.
-        trim: share of the weight that is kept.
+        trim: share of the weight that a tree trains on.
         rng: draws the features.
 
     Returns:
@@ -87,11 +87,11 @@ def boost(binned, target, trees, depth, bins, num_features, trim, rng):
             bins,
         )
         feature = picked[feature]
-        said = follow(binned, feature, cut, leaf)
-        error = float(weight[said != target].sum())
+        predicted = classify(binned, feature, cut, leaf)
+        error = float(weight[predicted != target].sum())
         error = min(max(error, _LEAST_ERROR), 0.5)
         vote = 0.5 * np.log((1 - error) / error)
-        votes += np.where(said, np.float32(vote), np.float32(-vote))
+        votes += np.where(predicted, np.float32(vote), np.float32(-vote))
         grown.append((feature, cut, leaf, vote))
     feature, cut, leaf, vote = (
         np.stack(part) for part in zip(*grown, strict=True)
@@ -122,14 +122,14 @@ def grow_tree(binned, target, weight, depth, bins):
     feature = np.zeros(2**depth - 1, np.intp)
     cut = np.zeros(2**depth - 1, np.uint8)
     node = np.zeros(len(target), np.intp)
-    everyone = np.arange(len(target))
+    all_rows = np.arange(len(target))
     keys = 2 * binned.astype(np.intp) + target
     for level in range(depth):
         nodes = 2**level
         best_feature, best_cut = best_splits(keys, node, weight, nodes, bins)
         heap = slice(nodes - 1, 2 * nodes - 1)
         feature[heap], cut[heap] = best_feature, best_cut
-        right = binned[best_feature[node], everyone] > best_cut[node]
+        right = binned[best_feature[node], all_rows] > best_cut[node]
         node = 2 * node + right
     pull = np.where(target, weight, -weight)
     return feature, cut, np.bincount(node, pull, 2**depth) > 0
@@ -168,18 +168,18 @@ def _impurity(mass):
     return p * q / np.maximum(p + q, 1e-12)
 
 
-def follow(binned, feature, cut, leaf) -> np.ndarray:
+def classify(binned, feature, cut, leaf) -> np.ndarray:
     """The class of every row by one tree: [n] bool.
 
-    Every node's question is asked of every row, then the answers are chosen
-    from the leaves up: plain byte operations, much faster than a walk.
+    Every node is evaluated for every row, then results are selected from the
+    leaves up: byte operations, much faster than walking down row by row.
     """
-    answer = [np.bool_(value) for value in leaf]
+    classes = [np.bool_(value) for value in leaf]
     for n in range(len(feature) - 1, -1, -1):
         right = binned[feature[n]] > cut[n]
-        yes, no = answer.pop(), answer.pop()
-        answer.insert(0, (right & yes) | (~right & no))
-    return answer[0]
+        if_right, if_left = classes.pop(), classes.pop()
+        classes.insert(0, (right & if_right) | (~right & if_left))
+    return classes[0]
 
 
 def vote(forest: Forest, binned: np.ndarray) -> np.ndarray:
@@ -189,6 +189,6 @@ def vote(forest: Forest, binned: np.ndarray) -> np.ndarray:
         part = np.ascontiguousarray(binned[:, start : start + _CHUNK])
         votes = total[start : start + _CHUNK]
         for feature, cut, leaf, weight in zip(*forest, strict=True):
-            said = follow(part, feature, cut, leaf)
-            votes += np.where(said, weight, -weight)
+            predicted = classify(part, feature, cut, leaf)
+            votes += np.where(predicted, weight, -weight)
     return total

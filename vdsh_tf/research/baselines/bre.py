@@ -1,4 +1,6 @@
-"""Binary Reconstructive Embedding: codes that rebuild given distances."""
+"""Binary Reconstructive Embedding: codes that reconstruct given distances."""
+
+import dataclasses
 
 import numpy as np
 
@@ -6,19 +8,20 @@ from vdsh_tf.research.baselines import anchors
 from vdsh_tf.research.baselines import method
 
 
+@dataclasses.dataclass(eq=False)
 class BRE(method.Method):
     """Exact coordinate descent on the weights of kernel hash functions.
 
     Minimises over pairs the squared error between their Hamming distance / K
     and their target, 0 when alike and 1 when not (the supervised form). Bit p
     is sum_q W_qp k(x, a_qp) > 0 on landmarks of its own. One weight at a time
-    moves to its exact optimum: see `best_shift`.
+    moves to its exact optimum, see `best_shift`.
 
     Args:
         bits: code length K.
         seed: of the subset, the landmarks, the start and the pairs.
-        landmarks: of one bit.
-        pairs: of one row, half of them alike.
+        landmarks: per bit.
+        pairs: per row, half of them alike.
         width: of the kernel, for rows of unit length.
         sweeps: passes over all weights.
     """
@@ -30,30 +33,18 @@ class BRE(method.Method):
     )
     subset = 5000
 
-    def __init__(
-        self,
-        bits: int = 64,
-        seed: int = 0,
-        landmarks: int = 50,
-        pairs: int = 50,
-        width: float = 0.4,
-        sweeps: int = 2,
-    ):
-        super().__init__(bits, seed)
-        self.landmarks = landmarks
-        self.pairs = pairs
-        self.width = width
-        self.sweeps = sweeps
+    landmarks: int = 50
+    pairs: int = 50
+    width: float = 0.4
+    sweeps: int = 2
 
     def fit(self, x, y):
         """Trains on a subset of rows [n, d], labels [n] or [n, C]."""
-        rows = method.draw_subset(y, self.subset, self.seed)
-        x = method.unit_rows(x[rows])
-        y = method.label_matrix(y[rows])
-        rng = np.random.default_rng(self.seed)
+        x, y, rng = self.prepare(x, y)
         first, second, target = draw_targets(y, self.pairs, rng)
         count = min(self.landmarks, len(x))
-        # A pool of anchors that the bits share keeps encoding to one kernel.
+        # The bits share a pool of anchors, so that encoding computes one kernel
+        # matrix.
         self.anchors = anchors.draw(x, 20 * count, rng)
         phi = anchors.rbf(x, self.anchors, self.width)
         self.mean = phi.mean(axis=0)
@@ -78,29 +69,30 @@ class BRE(method.Method):
         bits = self.bits
         scores = phi @ self.projection
         on = scores > 0
-        missing = target - np.mean(on[first] != on[second], axis=1)
-        self.objective = [float(np.mean(np.square(missing)))]
+        residual = target - np.mean(on[first] != on[second], axis=1)
+        self.objective = [float(np.mean(np.square(residual)))]
         columns = np.ascontiguousarray(phi.T)
         for _ in range(self.sweeps):
             for p, index in enumerate(used):
                 score = scores[:, p].copy()
-                missing += (on[first, p] != on[second, p]) / bits
+                residual += (on[first, p] != on[second, p]) / bits
                 # The loss of the pair is a constant plus this if bit p differs.
-                price = (1 / bits - 2 * missing) / bits
+                price = (1 / bits - 2 * residual) / bits
                 for q in index:
                     shift = best_shift(score, columns[q], first, second, price)
                     score += shift * columns[q]
                     self.projection[q, p] += shift
                 scores[:, p] = score
                 on[:, p] = score > 0
-                missing -= (on[first, p] != on[second, p]) / bits
-            self.objective.append(float(np.mean(np.square(missing))))
+                residual -= (on[first, p] != on[second, p]) / bits
+            self.objective.append(float(np.mean(np.square(residual))))
 
 
 def draw_targets(y, count, rng):
-    """Pairs i, j [n count] and their target distance, 0 alike, else 1.
+    """Pairs i, j [n count] and their target distance: 0 if alike, else 1.
 
-    Each row gets `count` others, half of them alike where it has such.
+    Each row is paired with `count` others, half of them alike if there are
+    enough.
     """
     firsts, seconds = [], []
     for i in range(len(y)):
@@ -121,10 +113,10 @@ def draw_targets(y, count, rng):
 def best_shift(score, column, first, second, price) -> np.float32:
     """The change of one weight that lowers the loss most, or zero.
 
-    As the shift t grows, row i turns over once, at t_i = -score_i / column_i.
-    A pair differs from its state at t = -inf just between the turning points
-    of its two rows, so sums over turning points in order give the loss at
-    every t.
+    As the shift t grows, the bit of row i changes once, at
+    t_i = -score_i / column_i. A pair differs from its state at t = -inf just
+    between the turning points of its two rows, so cumulative sums over the
+    ordered turning points give the loss at every t.
 
     Args:
         score: [n], the bit's response before the shift.
@@ -144,15 +136,15 @@ def best_shift(score, column, first, second, price) -> np.float32:
     size = len(score) + 1
     steps = np.bincount(np.minimum(a, b), change, size)
     steps -= np.bincount(np.maximum(a, b), change, size)
-    # levels[r]: loss after the first r rows have turned over.
+    # levels[r]: loss after the bits of the first r rows have changed.
     levels = np.concatenate([[0.0], np.cumsum(steps)[:-1]])
     turns = turn[order]
     count = int(np.isfinite(turns).sum())
     edges = np.concatenate([[-np.inf], turns[:count], [np.inf]])
-    gaps = edges[1:] - edges[:-1]
-    # A gap too narrow to stand in is no choice.
-    floor = 1e-6 * np.maximum(1e-3, np.abs(edges[1:]))
-    levels = np.where(gaps > floor, levels[: count + 1], np.inf)
+    lengths = edges[1:] - edges[:-1]
+    # In float32 no shift lies safely inside a very short interval.
+    shortest = 1e-6 * np.maximum(1e-3, np.abs(edges[1:]))
+    levels = np.where(lengths > shortest, levels[: count + 1], np.inf)
     best = int(levels.argmin())
     now = int(np.searchsorted(edges[1:-1], 0.0))
     if levels[best] >= levels[now] - 1e-9 * abs(levels[now]):

@@ -1,5 +1,7 @@
 """CCA-ITQ: as ITQ, on the directions that correlate with the labels."""
 
+import dataclasses
+
 import numpy as np
 import scipy.linalg
 
@@ -7,11 +9,12 @@ from vdsh_tf.research.baselines import itq
 from vdsh_tf.research.baselines import method
 
 
+@dataclasses.dataclass(eq=False)
 class CCAITQ(itq.ITQ):
     """Canonical directions scaled by their correlation, then rotated.
 
-    There are no more such directions than classes; longer codes spread the
-    same directions over more bits.
+    There are at most as many such directions as classes; longer codes spread
+    the same directions over more bits.
 
     Args:
         bits: code length K.
@@ -25,15 +28,7 @@ class CCAITQ(itq.ITQ):
         "Gong, Lazebnik, Gordo, Perronnin: Iterative Quantization, TPAMI 2013"
     )
 
-    def __init__(
-        self,
-        bits: int = 64,
-        seed: int = 0,
-        iterations: int = 50,
-        ridge: float = 1e-4,
-    ):
-        super().__init__(bits, seed, iterations)
-        self.ridge = ridge
+    ridge: float = 1e-4
 
     def _directions(self, x, y):
         y = method.label_matrix(y)

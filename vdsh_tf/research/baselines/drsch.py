@@ -1,5 +1,7 @@
 """Deep Regularised Similarity Comparison Hashing, with weighted bits."""
 
+import dataclasses
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -7,24 +9,25 @@ import tensorflow as tf
 from vdsh_tf.research.baselines import dsch
 
 
+@dataclasses.dataclass(eq=False)
 class DRSCH(dsch.DSCH):
-    """DSCH with a weight a bit, and near codes for pictures that look alike.
+    """DSCH with one weight per bit, and near codes for similar images.
 
     Minimises
 
         comparison_loss(d) + adjacency * appearance_loss(d, x)
 
     where d is the Hamming distance with weights w_k^2 that are learned and
-    sum to K. Bits come in the order of their weights, heaviest first: the
-    first k bits of a code are the paper's selection of k bits.
+    sum to K. Bits are ordered by their weights, largest first: the first k
+    bits of a code are the paper's selection of k bits.
 
     Codes are compared by the plain Hamming distance, like those of all other
-    methods; the paper's own distance weighs bit k by `bit_weights[k]`.
+    methods; the paper's own distance weights bit k by `bit_weights[k]`.
 
     Args:
         bits, seed, steps, batch_size, learning_rate, margin, slopes: see
             `DSCH`.
-        adjacency: lambda, the share of the regulariser.
+        adjacency: lambda, the weight of the regulariser.
     """
 
     title = "DRSCH"
@@ -33,25 +36,11 @@ class DRSCH(dsch.DSCH):
         "Regularized Similarity Learning, IEEE TIP 2015"
     )
 
-    def __init__(
-        self,
-        bits=64,
-        seed=0,
-        steps=2000,
-        batch_size=128,
-        learning_rate=1e-3,
-        margin=0.25,
-        slopes=(2.0, 4.0),
-        adjacency: float = 0.003,
-    ):
-        super().__init__(
-            bits, seed, steps, batch_size, learning_rate, margin, slopes
-        )
-        self.adjacency = adjacency
+    adjacency: float = 0.003
 
     @property
     def bit_weights(self) -> np.ndarray:
-        """[K] float32, falling, sum K: weights of the Hamming distance."""
+        """[K] float32, decreasing, sum K: weights of the Hamming distance."""
         return np.sort(self._weights().numpy())[::-1]
 
     def start(self):
@@ -76,7 +65,7 @@ class DRSCH(dsch.DSCH):
 
 
 def appearance_loss(distance, x) -> tf.Tensor:
-    """Mean distance of codes, weighed by how alike the pictures look.
+    """Mean distance of codes, weighted by how similar the images are.
 
         sum_ij s_ij d_ij / sum_ij s_ij,    s_ij = exp(-4 |x_i - x_j|^2 / m)
 

@@ -1,16 +1,19 @@
 """Deep Similarity Comparison Hashing: triplets with the widest margin."""
 
+import dataclasses
+
 import tensorflow as tf
 
 from vdsh_tf import config
 from vdsh_tf.research.baselines import small_cnn
 
 
+@dataclasses.dataclass(eq=False)
 class DSCH(small_cnn.DeepMethod):
-    """Same label nearer than other label, by a quarter of the bits.
+    """Rows of one label nearer than others, by a quarter of the bits.
 
     Minimises `comparison_loss` over h = (1 - e^{-slope r}) / (1 + e^{-slope r})
-    of the response r; the slope grows while training, from `slopes[0]` to
+    of the response r; the slope grows during training, from `slopes[0]` to
     `slopes[1]`, so that h ends near -1 and 1.
 
     Args:
@@ -28,26 +31,21 @@ class DSCH(small_cnn.DeepMethod):
         "regulariser and its weights of bits"
     )
 
-    def __init__(
-        self,
-        bits=64,
-        seed=0,
-        steps=2000,
-        batch_size=128,
-        learning_rate=1e-3,
-        margin: float = 0.25,
-        slopes: tuple[float, float] = (2.0, 4.0),
-    ):
-        super().__init__(bits, seed, steps, batch_size, learning_rate)
+    margin: float = 0.25
+    slopes: tuple[float, float] = (2.0, 4.0)
+
+    def __post_init__(self):
+        super().__post_init__()
         config.require(
-            min(slopes) > 0, "slopes", slopes,
-            "two numbers > 0", "or the codes do not follow the response",
-        )  # fmt: skip
-        self.margin = margin
-        self.slopes = slopes
+            min(self.slopes) > 0,
+            "slopes",
+            self.slopes,
+            "two numbers > 0",
+            "or a code does not grow with its response",
+        )
 
     def relax(self, response, progress) -> tf.Tensor:
-        """Codes from -1 to 1, sharper as training goes on."""
+        """Codes from -1 to 1, sharper as training progresses."""
         first, last = self.slopes
         slope = first * (last / first) ** progress
         return tf.tanh(0.5 * slope * response)

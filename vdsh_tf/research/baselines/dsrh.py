@@ -1,13 +1,16 @@
 """Deep Semantic Ranking Hashing: codes that rank by the labels in common."""
 
+import dataclasses
+
 import numpy as np
 import tensorflow as tf
 
 from vdsh_tf.research.baselines import small_cnn
 
 
+@dataclasses.dataclass(eq=False)
 class DSRH(small_cnn.DeepMethod):
-    """Triplets weighed as NDCG weighs them, with balanced bits.
+    """Triplets weighted as in NDCG, with balanced bits.
 
     Minimises, over relaxed codes h = 2 sigmoid(response) - 1,
 
@@ -31,21 +34,9 @@ class DSRH(small_cnn.DeepMethod):
     )
     bypass = True
 
-    def __init__(
-        self,
-        bits=64,
-        seed=0,
-        steps=2000,
-        batch_size=128,
-        learning_rate=1e-3,
-        margin: float = 0.25,
-        balance: float = 0.02,
-        decay: float = 1e-3,
-    ):
-        super().__init__(bits, seed, steps, batch_size, learning_rate)
-        self.margin = margin
-        self.balance = balance
-        self.decay = decay
+    margin: float = 0.25
+    balance: float = 0.02
+    decay: float = 1e-3
 
     def loss(self, response, y, x, progress):
         h = 2 * tf.sigmoid(response) - 1
@@ -58,7 +49,7 @@ class DSRH(small_cnn.DeepMethod):
 
 
 def ranking_loss(h, y, margin) -> tf.Tensor:
-    """The surrogate of NDCG, over every row of a batch as query.
+    """A surrogate of NDCG with every row of a batch as query.
 
         sum_q sum_{i, j: r_qi > r_qj} w_qij max(0, d_qi - d_qj + margin) / T
         w_qij = (2^r_qi - 2^r_qj) / Z_q

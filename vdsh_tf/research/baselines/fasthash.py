@@ -1,4 +1,6 @@
-"""FastHash: bits by graph cuts on the labels, then boosted trees for each."""
+"""FastHash: target bits by graph cuts, learnt by boosted trees."""
+
+import dataclasses
 
 import numpy as np
 import scipy.sparse
@@ -9,22 +11,23 @@ from vdsh_tf.research.baselines import boosted_trees
 from vdsh_tf.research.baselines import method
 
 
+@dataclasses.dataclass(eq=False)
 class FastHash(method.Method):
-    """Two steps a bit: which code the rows should have, and trees for it.
+    """Two steps per bit: target values of the rows, then trees for them.
 
     A pair at Hamming distance m of r bits costs m^2 when alike and
     max(r/2 - m, 0)^2 when not. Given the bits before it, bit r lowers the cost
     of r bits, as in the authors' program: a binary quadratic problem. Rows
     that share a label attract each other, so a block of them has an exact
-    minimiser by a cut; blocks take turns. Then trees learn the bit, and the
-    bits after it see what the trees answer.
+    minimiser by a minimum cut; blocks are solved one after another. Then trees
+    learn the bit, and the next bits are solved given the trees' predictions.
 
     Args:
         bits: code length K.
         seed: of the subset, the start of a bit and the features of a tree.
-        block_size: most rows in a block.
-        sweeps: passes over the blocks for one bit.
-        trees: boosted for one bit.
+        block_size: upper limit of rows in a block.
+        sweeps: passes over the blocks per bit.
+        trees: boosted per bit.
         depth: of a tree.
         bins: into which a feature is quantised.
         num_features: drawn for each tree.
@@ -38,33 +41,17 @@ class FastHash(method.Method):
     )
     subset = 5000
 
-    def __init__(
-        self,
-        bits: int = 64,
-        seed: int = 0,
-        block_size: int = 100,
-        sweeps: int = 2,
-        trees: int = 200,
-        depth: int = 4,
-        bins: int = 32,
-        num_features: int = 40,
-        trim: float = 0.9,
-    ):
-        super().__init__(bits, seed)
-        self.block_size = block_size
-        self.sweeps = sweeps
-        self.trees = trees
-        self.depth = depth
-        self.bins = bins
-        self.num_features = num_features
-        self.trim = trim
+    block_size: int = 100
+    sweeps: int = 2
+    trees: int = 200
+    depth: int = 4
+    bins: int = 32
+    num_features: int = 40
+    trim: float = 0.9
 
     def fit(self, x, y):
         """Trains on a subset of rows [n, d], labels [n] or [n, C]."""
-        rows = method.draw_subset(y, self.subset, self.seed)
-        x = method.unit_rows(x[rows])
-        y = method.label_matrix(y[rows])
-        rng = np.random.default_rng(self.seed)
+        x, y, rng = self.prepare(x, y)
         self.edges = boosted_trees.fit_edges(x, self.bins)
         binned = boosted_trees.quantise(x, self.edges)
         blocks = similar_blocks(y, self.block_size)
@@ -81,7 +68,7 @@ class FastHash(method.Method):
         return self
 
     def _fit_trees(self, binned, target, rng):
-        """Adds the trees of one bit; returns what they answer, [n] bool."""
+        """Adds the trees of one bit; returns their predictions, [n] bool."""
         forest, votes = boosted_trees.boost(
             binned,
             target,
@@ -107,7 +94,7 @@ def pair_costs(bits: int, length: int) -> np.ndarray:
 
     Args:
         bits: K.
-        length: r, number of bits that count.
+        length: r, number of bits that are solved.
     """
     distance = np.arange(bits + 1)
     apart = np.maximum(length - 2 * distance, 0)
@@ -131,7 +118,7 @@ def bit_coupling(pairs, bits: int, length: int) -> np.ndarray:
 
 
 def mean_cost(pairs, bits: int) -> float:
-    """Mean cost of a pair, all K bits counting."""
+    """Mean cost of a pair over all K bits."""
     costs = pair_costs(bits, bits).ravel() / 4
     return float(_look_up(costs.astype(np.float32), pairs).mean(dtype="f8"))
 
@@ -155,7 +142,7 @@ def similar_blocks(y: np.ndarray, size: int) -> list[np.ndarray]:
 
 
 def solve_bit(coupling, blocks, sweeps, rng) -> np.ndarray:
-    """Lowers z^T A z over z in {-1, 1}^n, a block at a time: [n] float32.
+    """Lowers z^T A z over z in {-1, 1}^n block by block: [n] float32.
 
     Starts from the signs of a few power iterations towards the smallest
     eigenvalue.
@@ -179,9 +166,9 @@ def solve_bit(coupling, blocks, sweeps, rng) -> np.ndarray:
 def solve_block(inner, outer) -> np.ndarray:
     """Argmin over z in {-1, 1}^b of z^T A z / 2 + u^T z, by a minimum cut.
 
-    Rows that are alike have a_ij <= 0: each pair pays 2 |a_ij| if it is cut,
-    a row 2 |u_i| if it does not follow its own pull. `pair_costs` makes these
-    whole numbers.
+    Rows that are alike have a_ij <= 0: a pair costs 2 |a_ij| if it is cut, a
+    row 2 |u_i| if its sign is not that of -u_i. `pair_costs` makes these
+    integers.
 
     Args:
         inner: [b, b], A, symmetric with no entry > 0.
@@ -189,7 +176,7 @@ def solve_block(inner, outer) -> np.ndarray:
     """
     size = len(outer)
     if np.all(outer <= 0) or np.all(outer >= 0):
-        # Nobody pulls the other way: all agree.
+        # No row prefers the other sign, so all take the same.
         agreed = 1 if outer.sum() <= 0 else -1
         return np.full(size, agreed, np.float32)
     capacity = np.zeros((size + 2, size + 2), np.int32)
@@ -198,8 +185,10 @@ def solve_block(inner, outer) -> np.ndarray:
     capacity[:size, size + 1] = np.rint(np.maximum(2 * outer, 0))
     graph = scipy.sparse.csr_array(capacity)
     flow = csgraph.maximum_flow(graph, size, size + 1).flow
-    left = scipy.sparse.csr_array(capacity - flow.toarray() > 0)
-    reached = csgraph.breadth_first_order(left, size, return_predecessors=False)
+    residual = scipy.sparse.csr_array(capacity - flow.toarray() > 0)
+    reached = csgraph.breadth_first_order(
+        residual, size, return_predecessors=False
+    )
     z = np.full(size + 2, -1, np.float32)
     z[reached] = 1
     return z[:size]

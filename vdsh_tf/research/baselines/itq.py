@@ -1,10 +1,13 @@
 """Iterative Quantization: the rotation of the PCA that rounds best."""
 
+import dataclasses
+
 import numpy as np
 
 from vdsh_tf.research.baselines import method
 
 
+@dataclasses.dataclass(eq=False)
 class ITQ(method.Method):
     """Principal directions, rotated towards the corners of the cube.
 
@@ -17,12 +20,10 @@ class ITQ(method.Method):
     title = "ITQ"
     reference = "Gong, Lazebnik: Iterative Quantization, CVPR 2011"
 
-    def __init__(self, bits: int = 64, seed: int = 0, iterations: int = 50):
-        super().__init__(bits, seed)
-        self.iterations = iterations
+    iterations: int = 50
 
     def fit(self, x, y):
-        """Trains on rows [n, d]; ITQ itself does not look at the labels."""
+        """Trains on rows [n, d]; ITQ itself does not use the labels."""
         x = method.unit_rows(x)
         self.mean = x.mean(axis=0)
         x = x - self.mean

@@ -1,4 +1,6 @@
-"""Kernel-based Supervised Hashing: a bit at a time, on what is left over."""
+"""Kernel-based Supervised Hashing: one bit at a time, on the residual."""
+
+import dataclasses
 
 import numpy as np
 import scipy.linalg
@@ -9,42 +11,33 @@ from vdsh_tf.research.baselines import anchors
 from vdsh_tf.research.baselines import method
 
 
+@dataclasses.dataclass(eq=False)
 class KSH(method.Method):
     """Codes whose inner products follow the pairwise labels.
 
     Minimises |K S - H H^T|^2 greedily. Bit k maximises h^T R h, where R is
-    what the bits before it left of K S and h = sign(phi(X) a): first without
-    the sign, a generalised eigenvector, then with a smooth one. The smooth
-    problem is solved by L-BFGS where the paper has accelerated gradients.
+    the residual of K S after the bits before it and h = sign(phi(X) a): first
+    without the sign, as a generalised eigenvector, then with a smooth sign.
+    The smooth problem is solved by L-BFGS instead of the paper's accelerated
+    gradients.
 
     Args:
         bits: code length K.
         seed: of the anchors and of the subset.
         num_anchors: m, anchors drawn from the subset.
-        iterations: most steps on the smooth problem of one bit.
+        iterations: upper limit of steps on the smooth problem of one bit.
     """
 
     title = "KSH"
     reference = "Liu et al.: Supervised Hashing with Kernels, CVPR 2012"
     subset = 5000
 
-    def __init__(
-        self,
-        bits: int = 64,
-        seed: int = 0,
-        num_anchors: int = 300,
-        iterations: int = 500,
-    ):
-        super().__init__(bits, seed)
-        self.num_anchors = num_anchors
-        self.iterations = iterations
+    num_anchors: int = 300
+    iterations: int = 500
 
     def fit(self, x, y):
         """Trains on a subset of rows [n, d], labels [n] or [n, C]."""
-        rows = method.draw_subset(y, self.subset, self.seed)
-        x = method.unit_rows(x[rows])
-        y = method.label_matrix(y[rows])
-        rng = np.random.default_rng(self.seed)
+        x, y, rng = self.prepare(x, y)
         self.anchors = anchors.draw(x, self.num_anchors, rng)
         squares = anchors.squared_distances(x, self.anchors)
         self.width = float(np.sqrt(squares.mean()))
@@ -84,7 +77,7 @@ class KSH(method.Method):
         self.projection = np.stack(directions, axis=1)
 
     def _sharpen(self, start, phi, residual):
-        """The better of the start and its smooth improvement, with signs."""
+        """The better of `start` and its smooth improvement, both with signs."""
         found = scipy.optimize.minimize(
             lambda a: smooth_loss(a.astype(np.float32), phi, residual),
             start.astype(np.float64),

@@ -1,11 +1,11 @@
-"""Rows and labels given to `fit`, as the split that training takes."""
+"""Rows and labels given to `fit`, as the split that the trainer takes."""
 
 from vdsh_tf.data import datasets
 from vdsh_tf.data import inputs
 
 
 def training_split(x, y) -> datasets.Split:
-    """A split that is all training part.
+    """A split with all rows in its training part.
 
     Args:
         x: [n, d], features as stored.

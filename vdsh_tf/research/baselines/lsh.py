@@ -6,13 +6,13 @@ from vdsh_tf.research.baselines import method
 
 
 class LSH(method.Method):
-    """Signs of Gaussian projections of centred rows; the floor."""
+    """Signs of Gaussian projections of centred rows; the lower bound."""
 
     title = "LSH"
     reference = "Charikar: Similarity Estimation Techniques, STOC 2002"
 
     def fit(self, x, y):
-        """Takes the mean of the rows [n, d]; the labels play no part."""
+        """Takes the mean of the rows [n, d]; the labels are not used."""
         x = method.unit_rows(x)
         rng = np.random.default_rng(self.seed)
         self.mean = x.mean(axis=0)

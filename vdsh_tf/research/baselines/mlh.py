@@ -1,24 +1,27 @@
 """Minimal Loss Hashing: a hinge on Hamming distances, bounded from above."""
 
+import dataclasses
+
 import numpy as np
 
 from vdsh_tf.research.baselines import method
 
 
+@dataclasses.dataclass(eq=False)
 class MLH(method.Method):
-    """Linear codes that keep alike rows within a radius, others without.
+    """Linear codes: alike rows within a radius, all others outside of it.
 
     A pair at Hamming distance m costs max(m - radius + 1, 0) when alike and
-    lam max(radius - m + 1, 0) when not. Stochastic steps lower its convex-
-    concave bound, whose maximiser over both codes is exact: see
+    lam max(radius - m + 1, 0) when not. Stochastic steps lower its
+    convex-concave bound, whose maximiser over both codes is exact, see
     `adjusted_codes`.
 
     Args:
         bits: code length K.
         seed: of the subset, the start and the pairs.
-        radius: share of the bits; the paper chooses it by validation.
+        radius: as a share of the bits; the paper chooses it by validation.
         lam: weight of pairs that are not alike.
-        steps: minibatches.
+        steps: number of minibatches.
         batch_size: pairs in a minibatch, half of them alike.
         learning_rate: falls linearly to zero.
         momentum: of the steps.
@@ -32,35 +35,19 @@ class MLH(method.Method):
     )
     subset = 5000
 
-    def __init__(
-        self,
-        bits: int = 64,
-        seed: int = 0,
-        radius: float = 0.25,
-        lam: float = 1.0,
-        steps: int = 10000,
-        batch_size: int = 100,
-        learning_rate: float = 5.0,
-        momentum: float = 0.9,
-        decay: float = 1e-4,
-    ):
-        super().__init__(bits, seed)
-        self.radius = radius
-        self.lam = lam
-        self.steps = steps
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.momentum = momentum
-        self.decay = decay
+    radius: float = 0.25
+    lam: float = 1.0
+    steps: int = 10000
+    batch_size: int = 100
+    learning_rate: float = 5.0
+    momentum: float = 0.9
+    decay: float = 1e-4
 
     def fit(self, x, y):
         """Trains on a subset of rows [n, d], labels [n] or [n, C]."""
-        rows = method.draw_subset(y, self.subset, self.seed)
-        x = method.unit_rows(x[rows])
+        x, y, rng = self.prepare(x, y)
         self.mean = x.mean(axis=0)
         x = self._features(x)
-        y = method.label_matrix(y[rows])
-        rng = np.random.default_rng(self.seed)
         self.projection = rng.normal(size=(x.shape[1], self.bits)).astype("f4")
         self.projection /= np.linalg.norm(self.projection, axis=0)
         costs = pair_costs(self.bits, self.radius, self.lam)
@@ -102,8 +89,8 @@ def pair_costs(bits: int, radius: float, lam: float) -> np.ndarray:
 def draw_pairs(y, count, rng):
     """Indices i, j [count] and whether they share a label: int [count].
 
-    About half of the pairs share one: the second row of each is then drawn
-    again until it does, or a few times.
+    About half of the pairs share one: the second row is drawn again until the
+    pair is as wanted, at most 50 times.
     """
     i = rng.integers(len(y), size=count)
     j = rng.integers(len(y), size=count)
@@ -121,8 +108,8 @@ def draw_pairs(y, count, rng):
 def bound_gradient(x, other, costs, projection):
     """Gradient and value of the mean bound over pairs.
 
-    The bound is max over codes of (cost + score) less the score of the codes
-    that the projections have, where score = (g . W^T x + h . W^T x') / 2.
+    The bound is the maximum over codes of (cost + score), minus the score of
+    the projections' own codes, where score = (g . W^T x + h . W^T x') / 2.
 
     Args:
         x, other: [n, d], both sides of the pairs.
@@ -142,8 +129,8 @@ def adjusted_codes(a, b, costs):
     """Argmax over g, h in {-1, 1}^K of cost(|g - h|) + (g . a + h . b) / 2.
 
     A bit in which g and h differ scores |a - b| / 2, one in which they agree
-    |a + b| / 2. For each distance m the m bits that gain most from differing
-    do so; the best m wins.
+    |a + b| / 2. For each distance m, the m bits that gain most from differing
+    differ; the best m is taken.
 
     Args:
         a, b: [n, K].

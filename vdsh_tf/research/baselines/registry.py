@@ -1,23 +1,23 @@
-"""All methods by name; a method's module is imported when it is made."""
+"""All methods by name; a method's module is imported on first use."""
 
 import importlib
 
 from vdsh_tf.research.baselines import method
 
 SHALLOW = {
-    "lsh": "vdsh_tf.baselines.lsh.LSH",
-    "itq": "vdsh_tf.baselines.itq.ITQ",
-    "cca_itq": "vdsh_tf.baselines.cca_itq.CCAITQ",
-    "sdh": "vdsh_tf.baselines.sdh.SDH",
-    "ksh": "vdsh_tf.baselines.ksh.KSH",
-    "bre": "vdsh_tf.baselines.bre.BRE",
-    "mlh": "vdsh_tf.baselines.mlh.MLH",
-    "fasthash": "vdsh_tf.baselines.fasthash.FastHash",
+    "lsh": "vdsh_tf.research.baselines.lsh.LSH",
+    "itq": "vdsh_tf.research.baselines.itq.ITQ",
+    "cca_itq": "vdsh_tf.research.baselines.cca_itq.CCAITQ",
+    "sdh": "vdsh_tf.research.baselines.sdh.SDH",
+    "ksh": "vdsh_tf.research.baselines.ksh.KSH",
+    "bre": "vdsh_tf.research.baselines.bre.BRE",
+    "mlh": "vdsh_tf.research.baselines.mlh.MLH",
+    "fasthash": "vdsh_tf.research.baselines.fasthash.FastHash",
 }
 DEEP = {
-    "dsrh": "vdsh_tf.baselines.dsrh.DSRH",
-    "dsch": "vdsh_tf.baselines.dsch.DSCH",
-    "drsch": "vdsh_tf.baselines.drsch.DRSCH",
+    "dsrh": "vdsh_tf.research.baselines.dsrh.DSRH",
+    "dsch": "vdsh_tf.research.baselines.dsch.DSCH",
+    "drsch": "vdsh_tf.research.baselines.drsch.DRSCH",
 }
 METHODS = SHALLOW | DEEP
 

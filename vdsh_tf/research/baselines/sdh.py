@@ -1,4 +1,6 @@
-"""Supervised Discrete Hashing: codes from which labels are a linear map."""
+"""Supervised Discrete Hashing: codes that classify linearly."""
+
+import dataclasses
 
 import numpy as np
 import scipy.linalg
@@ -7,6 +9,7 @@ from vdsh_tf.research.baselines import anchors
 from vdsh_tf.research.baselines import method
 
 
+@dataclasses.dataclass(eq=False)
 class SDH(method.Method):
     """Alternates three exact steps on codes, classifier and projection.
 
@@ -25,37 +28,23 @@ class SDH(method.Method):
         nu: weight of the fit of the projection.
         ridge: weight of |P|^2 in that fit.
         iterations: rounds of the three steps.
-        sweeps: most passes over the bits in one round.
+        sweeps: upper limit of passes over the bits in one round.
     """
 
     title = "SDH"
     reference = "Shen, Shen, Liu, Shen: Supervised Discrete Hashing, CVPR 2015"
 
-    def __init__(
-        self,
-        bits: int = 64,
-        seed: int = 0,
-        num_anchors: int = 1000,
-        width: float = 0.4,
-        lam: float = 1.0,
-        nu: float = 1e-5,
-        ridge: float = 1e-2,
-        iterations: int = 5,
-        sweeps: int = 10,
-    ):
-        super().__init__(bits, seed)
-        self.num_anchors = num_anchors
-        self.width = width
-        self.lam = lam
-        self.nu = nu
-        self.ridge = ridge
-        self.iterations = iterations
-        self.sweeps = sweeps
+    num_anchors: int = 1000
+    width: float = 0.4
+    lam: float = 1.0
+    nu: float = 1e-5
+    ridge: float = 1e-2
+    iterations: int = 5
+    sweeps: int = 10
 
     def fit(self, x, y):
         """Trains on rows [n, d] with labels [n] or multi-hot [n, C]."""
-        x, y = method.unit_rows(x), method.label_matrix(y)
-        rng = np.random.default_rng(self.seed)
+        x, y, rng = self.prepare(x, y)
         self.anchors = anchors.draw(x, self.num_anchors, rng)
         phi = self._features(x)
         normal = anchors.gram(phi)
@@ -113,17 +102,17 @@ def ridge_classifier(codes, y, lam) -> np.ndarray:
 
 
 def discrete_descent(codes, target, classifier, sweeps) -> np.ndarray:
-    """Lowers |B W|^2 - 2 <B, Q> over B in {-1, 1}, a bit at a time.
+    """Lowers |B W|^2 - 2 <B, Q> over B in {-1, 1}, one bit at a time.
 
     With the others fixed, bit k of every row has the exact minimiser
-    sign(q_k - B' W' w_k), where ' leaves out bit k. A tie keeps the bit; a
-    bit that is 0, not set yet, counts for nothing.
+    sign(q_k - B' W' w_k), where ' leaves out bit k. A tie keeps the bit. A
+    bit that is 0 is not set yet and has no effect on the others.
 
     Args:
         codes: [n, K], the start.
         target: [n, K], Q = Y W^T + nu phi(X) P.
         classifier: [K, C], W.
-        sweeps: most passes over the bits; stops when no bit changes.
+        sweeps: upper limit of passes; it stops when no bit changes.
     """
     codes = codes.copy()
     coupling = classifier @ classifier.T

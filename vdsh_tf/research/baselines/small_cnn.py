@@ -1,11 +1,12 @@
 """A small convolutional network that learns codes, and its training loop.
 
-Sized for two cores: the first convolution halves the picture, so do the
-others, and batch normalisation lets few steps suffice. The papers use larger
-networks of their time; here every deep method has this one.
+Sized for two cores: every convolution halves the image, and with batch
+normalisation few steps suffice. The papers use larger networks; here all deep
+methods share this one.
 """
 
 import abc
+import dataclasses
 from typing import ClassVar
 
 import keras
@@ -21,8 +22,9 @@ _FEATURES = 128
 _CHUNK = 1024
 
 
+@dataclasses.dataclass(eq=False)
 class DeepMethod(method.Method):
-    """A method with a network from images to K numbers, one a bit.
+    """A method with a network from images to K numbers, one per bit.
 
     Each step draws a batch and lowers `loss` on all triplets in it, by Adam
     with cosine decay. Nothing depends on global random state.
@@ -35,7 +37,7 @@ class DeepMethod(method.Method):
     Args:
         bits: code length K.
         seed: of starting weights and batches.
-        steps: of training; what bounds the time of `fit`.
+        steps: of training; determines the time of `fit`.
         batch_size: images in a step, at most all.
         learning_rate: at the start.
     """
@@ -43,41 +45,42 @@ class DeepMethod(method.Method):
     images = True
     bypass: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        bits: int = 64,
-        seed: int = 0,
-        steps: int = 2000,
-        batch_size: int = 128,
-        learning_rate: float = 1e-3,
-    ):
-        super().__init__(bits, seed)
+    steps: int = 2000
+    batch_size: int = 128
+    learning_rate: float = 1e-3
+    network: keras.Model | None = dataclasses.field(
+        default=None, init=False, repr=False
+    )
+
+    def __post_init__(self):
         config.require(
-            config.is_count(steps), "steps", steps,
-            "an integer >= 1", "or nothing is trained",
-        )  # fmt: skip
+            config.is_count(self.steps),
+            "steps",
+            self.steps,
+            "an integer >= 1",
+            "or nothing is trained",
+        )
         config.require(
-            config.is_count(batch_size, 3), "batch_size", batch_size,
-            "an integer >= 3", "or no batch holds a triplet",
-        )  # fmt: skip
-        self.steps = steps
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.network: keras.Model | None = None
+            config.is_count(self.batch_size, 3),
+            "batch_size",
+            self.batch_size,
+            "an integer >= 3",
+            "or no batch holds a triplet",
+        )
 
     @abc.abstractmethod
     def loss(self, response, y, x, progress) -> tf.Tensor:
-        """What a batch costs, a scalar.
+        """The loss of a batch, a scalar.
 
         Args:
-            response: [batch, K], the hash layer before any squashing.
+            response: [batch, K], outputs of the hash layer.
             y: [batch, C], labels as {0, 1}.
             x: [batch, height, width, channels] uint8.
             progress: scalar from 0 to 1, the share of steps that are done.
         """
 
     def start(self) -> list:
-        """Variables to train beside the network's; called once a fit."""
+        """Variables to train beside the network's; called once per fit."""
         return []
 
     def fit(self, x, y):
@@ -102,9 +105,8 @@ class DeepMethod(method.Method):
         return self
 
     def project(self, x):
-        if self.network is None:
-            raise ValueError("`fit` must come before `project` and `encode`.")
-        x = check_images(x, self.network.input_shape[1:])
+        network = method.require_fitted(self.network)
+        x = check_images(x, network.input_shape[1:])
         parts = [
             self._respond(tf.constant(x[start : start + _CHUNK])).numpy()
             for start in range(0, len(x), _CHUNK)
@@ -139,7 +141,8 @@ def build(x: np.ndarray, bits: int, seed: int, bypass: bool) -> keras.Model:
     """The network: images [n, height, width, channels] -> [n, K].
 
     Args:
-        x: training images, whose mean and deviation by channel it takes in.
+        x: training images; their mean and deviation per channel are stored in
+            the network.
         bits: code length K.
         seed: of the starting weights.
         bypass: see `DeepMethod`.
@@ -160,9 +163,13 @@ def build(x: np.ndarray, bits: int, seed: int, bypass: bool) -> keras.Model:
     z = keras.layers.Normalization(mean=mean, variance=variance)(image)
     for depth, width in enumerate(_widths(x.shape[1:3])):
         z = keras.layers.Conv2D(
-            width, 3 if depth else 5, strides=2, padding="same",
-            use_bias=False, kernel_initializer=start("HeNormal"),
-        )(z)  # fmt: skip
+            width,
+            3 if depth else 5,
+            strides=2,
+            padding="same",
+            use_bias=False,
+            kernel_initializer=start("HeNormal"),
+        )(z)
         z = keras.layers.BatchNormalization(momentum=0.9)(z)
         z = keras.layers.ReLU()(z)
     first = dense(_FEATURES, "relu")(keras.layers.Flatten()(z))
@@ -184,7 +191,7 @@ def batches(num: int, batch_size: int, steps: int, seed: int) -> np.ndarray:
 
 
 def check_images(x, shape: tuple[int, ...] | None = None) -> np.ndarray:
-    """Returns `x` if it is pictures of one shape, or raises."""
+    """Returns `x` if it is images of one shape, or raises."""
     x = np.asarray(x)
     if x.ndim != 4 or x.dtype != np.uint8 or len(x) == 0:
         raise ValueError(
@@ -193,8 +200,8 @@ def check_images(x, shape: tuple[int, ...] | None = None) -> np.ndarray:
         )
     if min(x.shape[1:3]) < 4:
         raise ValueError(
-            "Images must be at least 4 pixels high and wide, for the network "
-            f"halves them twice. Received: shape={x.shape}."
+            "Images must be at least 4 pixels high and wide, because the "
+            f"network halves them twice. Received: shape={x.shape}."
         )
     if shape is not None and x.shape[1:] != tuple(shape):
         raise ValueError(
@@ -205,7 +212,7 @@ def check_images(x, shape: tuple[int, ...] | None = None) -> np.ndarray:
 
 
 def share_label(y) -> tf.Tensor:
-    """Whether two rows of labels [batch, C] meet: [batch, batch] bool."""
+    """Whether rows share a label: [batch, C] -> [batch, batch] bool."""
     return tf.matmul(y, y, transpose_b=True) > 0
 
 
@@ -217,7 +224,7 @@ def triplet_sum(near, far, weight, margin) -> tf.Tensor:
     Args:
         near, far: [batch, batch], distances from q to i and to j.
         weight: [batch, batch, batch], zero where (q, i, j) is no triplet.
-        margin: by how much j must be farther than i.
+        margin: by which j must be farther than i.
     """
     hinge = tf.nn.relu(near[:, :, None] - far[:, None, :] + margin)
     return tf.reduce_sum(weight * hinge)
@@ -230,7 +237,7 @@ def _widths(size):
 
 
 def _channel_statistics(x):
-    """Mean and variance [channels], by counts: no copy of the images."""
+    """Mean and variance [channels] from counts, without a float copy."""
     channels = np.moveaxis(x, 3, 0)
     share = np.stack([np.bincount(c.ravel(), minlength=256) for c in channels])
     share = share / channels[0].size

@@ -1,12 +1,12 @@
 """A small model server for tests: TF Serving's REST and gRPC on loopback.
 
-It answers from an exported SavedModel, through a session as the C++ server
-does, with the official messages. Error texts and the shape of JSON answers
-follow TF Serving 2.x.
+It runs an exported SavedModel, through a session as the C++ server does, with
+the official messages. Error texts and the form of JSON responses follow TF
+Serving 2.x.
 
     python -m vdsh_tf.research.benchmarks.model_server EXPORT/saved_model
 
-prints its addresses as JSON and serves until its input ends.
+writes its addresses as JSON and serves until its input ends.
 """
 
 import base64
@@ -98,20 +98,20 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     def do_GET(self):
-        self._answer(None)
+        self._respond(None)
 
     def do_POST(self):
         length = int(self.headers["Content-Length"])
-        self._answer(self.rfile.read(length))
+        self._respond(self.rfile.read(length))
 
-    def _answer(self, body):
+    def _respond(self, body):
         try:
-            status, answer = 200, self._dispatch(body)
+            status, response = 200, self._dispatch(body)
         except NotFoundError as error:
-            status, answer = 404, {"error": str(error)}
+            status, response = 404, {"error": str(error)}
         except (InvalidError, ValueError, KeyError, TypeError) as error:
-            status, answer = 400, {"error": str(error)}
-        data = json.dumps(answer).encode()
+            status, response = 400, {"error": str(error)}
+        data = json.dumps(response).encode()
         head = (
             f"HTTP/1.1 {status} -\r\nContent-Type: application/json\r\n"
             f"Content-Length: {len(data)}\r\n\r\n"
@@ -180,6 +180,8 @@ def _json_outputs(outputs, rowwise):
 def _json_column(name, value):
     if name.endswith("_bytes"):
         return [{"b64": base64.b64encode(v).decode()} for v in value]
+    if value.dtype == object:
+        return [v.decode() for v in value]
     return value.tolist()
 
 
@@ -214,12 +216,10 @@ def _start_grpc(model, workers):
     import grpc
     from tensorflow_serving.apis import prediction_service_pb2_grpc
 
-    options = [
-        ("grpc.max_send_message_length", -1),
-        ("grpc.max_receive_message_length", -1),
-    ]
+    from vdsh_tf.serving.grpc import OPTIONS
+
     server = grpc.server(
-        concurrent.futures.ThreadPoolExecutor(workers), options=options
+        concurrent.futures.ThreadPoolExecutor(workers), options=OPTIONS
     )
     prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
         _servicer(model), server
@@ -278,9 +278,12 @@ def _servicer(model):
     return Servicer()
 
 
-def main(base):
+def main(base: str) -> None:
+    """Serves a folder of versions until the process's input ends."""
     server = Server(base)
-    print(json.dumps({"rest": server.rest, "grpc": server.grpc}), flush=True)
+    addresses = {"rest": server.rest, "grpc": server.grpc}
+    sys.stdout.write(json.dumps(addresses) + "\n")
+    sys.stdout.flush()
     sys.stdin.read()
     server.close()
 

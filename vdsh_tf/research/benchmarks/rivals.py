@@ -2,12 +2,17 @@
 
 import dataclasses
 
-from vdsh_tf.callbacks import Stage
+from vdsh_tf.config import Stages
 from vdsh_tf.encoder import INITIALIZERS
-from vdsh_tf.training.presets import Run
-from vdsh_tf.training.trainer import presets
+from vdsh_tf.training.config import Optimization
+from vdsh_tf.training.config import TrainingConfig
 
-CHANGEABLE = ("noise", "dropout", "weight_decay", "warmup")
+# Continuous settings of the optimization; the others define the comparison.
+CHANGEABLE = tuple(
+    field.name
+    for field in dataclasses.fields(Optimization)
+    if field.type is float
+)
 HELP = (
     f'"START STAGES [SETTING=VALUE ...]" with a start of '
     f"{', '.join(INITIALIZERS)}, stages as of VDSH, and settings of "
@@ -41,23 +46,20 @@ class Baseline:
     """One setting of back-propagation by Adam with cosine decay.
 
     Attributes:
-        start: "looks_linear" or "he_normal".
-        stages: as for ADMM; a single stage is training at full depth.
-        changes: settings that are not VDSH's own, as (name, value); what is
-            not named (weight decay, perturbed inputs, ...) it shares.
+        start: the network's initializer, "looks_linear" or "he_normal".
+        stages: as for ADMM; a single stage trains at full depth throughout.
+        changes: settings that are not VDSH's own, as (name, value); all
+            others (weight decay, perturbed inputs, ...) it shares.
     """
 
     start: str
-    stages: tuple[Stage, ...]
+    stages: Stages
     changes: tuple[tuple[str, float], ...] = ()
 
     @property
     def name(self) -> str:
-        stages = ",".join(
-            f"{s.layers}:{s.epochs}:{s.learning_rate:g}" for s in self.stages
-        )
-        changes = "".join(f" {k}={v:g}" for k, v in self.changes)
-        return f"Adam {self.start} {stages}{changes}"
+        changes = "".join(f" {name}={value:g}" for name, value in self.changes)
+        return f"Adam {self.start} {self.stages}{changes}"
 
     @property
     def layers(self) -> int:
@@ -65,17 +67,23 @@ class Baseline:
 
     def with_layers(self, layers: int) -> "Baseline":
         """The same stages for a network of another depth."""
-        run = Run(stages=self.stages).with_layers(layers)
-        return dataclasses.replace(self, stages=run.stages)
+        config = TrainingConfig().replace(stages=self.stages)
+        stages = config.with_layers(layers).optimization.stages
+        return dataclasses.replace(self, stages=stages)
 
-    def settings(self, run: Run) -> Run:
+    def settings(self, config: TrainingConfig) -> TrainingConfig:
         """VDSH's settings with this baseline's changes."""
-        return dataclasses.replace(
-            run,
-            stages=self.stages,
-            initializer=self.start,
-            **dict(self.changes),
+        return config.replace(
+            stages=self.stages, initializer=self.start, **dict(self.changes)
         )
+
+    def to_json(self) -> dict:
+        """As plain values."""
+        return {
+            "start": self.start,
+            "stages": str(self.stages),
+            "changes": dict(self.changes),
+        }
 
 
 def parse(text: str) -> Baseline:
@@ -90,10 +98,10 @@ def parse(text: str) -> Baseline:
             raise ValueError(f"{', '.join(unknown)} cannot be changed.")
         made = Baseline(
             start,
-            presets.parse_stages(stages),
+            Stages.parse(stages),
             tuple((name, float(value)) for name, value in pairs),
         )
-        made.settings(Run())
+        made.settings(TrainingConfig())
     except ValueError as error:
         raise ValueError(
             f"A baseline must read {HELP} Received: {text!r}. {error}"

@@ -1,7 +1,7 @@
-"""Measurements behind `tools/benchmark_search.py`.
+"""Measurements of search, printed by `tools/benchmarks/search.py`.
 
-Rivals are timed in turns, so that a busy machine slows both; a speed is the
-median over turns. faiss runs on one thread.
+What is compared is timed in turns, so that a busy machine slows all alike; a
+speed is the median over turns. faiss runs on one thread.
 """
 
 import os
@@ -23,7 +23,7 @@ _SHIFTS = sorted(
 
 
 def in_turns(functions: dict, repeats: int) -> dict[str, float]:
-    """Median seconds of each function; every other turn goes backwards."""
+    """Median seconds of each function; the order alternates."""
     return {
         name: statistics.median(taken)
         for name, taken in _turns(functions, repeats).items()
@@ -45,10 +45,10 @@ def _turns(functions, repeats):
 
 
 def against_faiss(codes, queries, bits, k, repeats) -> dict:
-    """Queries a second of the flat kind and of faiss called directly.
+    """Queries per second of the flat kind and of faiss called directly.
 
-    A ratio is the median over pairs of turns, one in each order: it stands
-    when the machine's speed drifts, where a ratio of medians does not.
+    A ratio is the median over pairs of turns, one in each order: drift of the
+    machine's speed changes it less than a ratio of medians.
     """
     import faiss
 
@@ -56,21 +56,18 @@ def against_faiss(codes, queries, bits, k, repeats) -> dict:
     index.add(codes)
     direct = faiss.IndexBinaryFlat(8 * codes.shape[1])
     direct.add(codes)
-    # One code array for both, so that only the calls differ.
-    index._codes = direct
-    result = {}
-    for name, ours, theirs in (
-        (
-            "",
+    calls = {
+        "": (
             lambda: index.search(queries, k),
             lambda: direct.search(queries, k),
         ),
-        (
-            "_radius",
+        "_radius": (
             lambda: index.radius_search(queries, 2),
             lambda: direct.range_search(queries, 3),
         ),
-    ):
+    }
+    result = {}
+    for name, (ours, theirs) in calls.items():
         took = _turns({"ours": ours, "faiss": theirs}, 2 * repeats)
         pairs = {
             who: [a + b for a, b in zip(t[::2], t[1::2], strict=True)]
@@ -92,40 +89,37 @@ def kinds(codes, queries, bits, names, k, repeats) -> dict:
         indexes[name] = HammingIndex(bits, name)
         indexes[name].add(codes)
         if name != "flat":
-            indexes[name]._built()
+            # A structure is built at the first search.
+            indexes[name].search(queries[:1], 1)
         result[name] = {"build_seconds": time.perf_counter() - start}
-    exact = indexes["flat"].search(queries, k).distances
-    ball = indexes["flat"].radius_search(queries, 2)
-    whole = [set(ball.sorted_hits(q)[1].tolist()) for q in range(len(queries))]
-    search = in_turns(
-        {n: lambda i=i: i.search(queries, k) for n, i in indexes.items()},
-        repeats,
-    )
-    radius = in_turns(
-        {
-            n: lambda i=i: i.radius_search(queries, 2)
-            for n, i in indexes.items()
-        },
-        repeats,
-    )
-    for name, index in indexes.items():
-        found = index.search(queries, k).distances
-        near = index.radius_search(queries, 2)
-        same = [
-            len(whole[q] & set(near.sorted_hits(q)[1].tolist()))
-            for q in range(len(queries))
-        ]
+    searches = {n: lambda i=i: i.search(queries, k) for n, i in indexes.items()}
+    balls = {
+        n: lambda i=i: i.radius_search(queries, 2) for n, i in indexes.items()
+    }
+    search = in_turns(searches, repeats)
+    radius = in_turns(balls, repeats)
+    exact = searches["flat"]().distances
+    all_hits = _hits(balls["flat"](), len(queries))
+    total = sum(map(len, all_hits))
+    for name in indexes:
+        hits = _hits(balls[name](), len(queries))
+        found = sum(len(a & b) for a, b in zip(all_hits, hits, strict=True))
         result[name].update(
             search_per_second=len(queries) / search[name],
             search_speed_up=search["flat"] / search[name],
-            # By distance: which of equally near items come is left open.
-            search_recall=float(np.mean(found == exact)),
+            # By distance: which of equally near items are found is open.
+            search_recall=float(np.mean(searches[name]().distances == exact)),
             radius_per_second=len(queries) / radius[name],
             radius_speed_up=radius["flat"] / radius[name],
-            radius_recall=sum(same) / max(1, sum(map(len, whole))),
-            radius_hits=sum(map(len, whole)) / len(queries),
+            radius_recall=found / max(1, total),
+            radius_hits=total / len(queries),
         )
     return result
+
+
+def _hits(ball, count):
+    """The ids found for each query, as sets."""
+    return [set(ball.sorted_hits(q)[1].tolist()) for q in range(count)]
 
 
 def one_query(hasher, index, x, k) -> dict:
@@ -185,11 +179,18 @@ def ties(queries, query_labels, codes, labels, shuffles=1000) -> dict:
 
 
 def write_shifted(path, x, image_shape, count) -> None:
-    """Images moved by up to two pixels: [count, d], nearest moves first."""
+    """Writes images moved by up to two pixels, shortest moves first.
+
+    Args:
+        path: .npy file, [count, d].
+        x: [n, d], images as rows.
+        image_shape: of one row.
+        count: number of rows to write.
+    """
     if count > len(x) * len(_SHIFTS):
         raise ValueError(
-            f"--rows must be at most {len(x) * len(_SHIFTS)}: 25 moves of "
-            f"{len(x)} images. Received: {count}."
+            f"`count` must be at most {len(x) * len(_SHIFTS)}, 25 moves of "
+            f"{len(x)} images. Received: count={count}."
         )
     header = {
         "descr": np.lib.format.dtype_to_descr(x.dtype),
@@ -216,12 +217,13 @@ def _shift(images, dy, dx):
 
 
 def encode_in_child(run_dir, source, out) -> dict:
-    """Runs tools/encode.py; seconds and peak memory of that process."""
-    tool = os.path.join(os.path.dirname(__file__), "encode.py")
+    """Runs `tools/encode.py`; seconds and peak memory of that process."""
     command = [
-        sys.executable, tool, f"--run_dir={run_dir}", f"--input={source}",
+        *(sys.executable, "-m", "vdsh_tf.tools.encode"),
+        f"--run_dir={run_dir}",
+        f"--input={source}",
         f"--out={out}",
-    ]  # fmt: skip
+    ]
     # A child's peak starts at the size of its parent, so a small process
     # comes between this one and the tool.
     between = (
@@ -248,7 +250,7 @@ def encode_in_child(run_dir, source, out) -> dict:
 
 
 def encode_large(run_dir, x, image_shape, work, rows) -> tuple:
-    """Codes of many moved images; time and peak memory of making them."""
+    """Codes of many moved images; time and peak memory of encoding them."""
     taken = {}
     source, out = (os.path.join(work, n) for n in ("rows.npy", "codes.npy"))
     for count in (max(1, rows // 10), rows):
@@ -262,11 +264,13 @@ def encode_large(run_dir, x, image_shape, work, rows) -> tuple:
     }
 
 
-def print_table(result, prefix="") -> None:
-    """Prints one number a line."""
+def table_text(result, prefix="") -> str:
+    """The numbers of a nested result, one per line."""
+    lines = []
     for name, value in result.items():
         if isinstance(value, dict):
-            print_table(value, f"{prefix}{name} / ")
+            lines.append(table_text(value, f"{prefix}{name} / "))
         else:
             shown = f"{value:.6g}" if isinstance(value, float) else value
-            print(f"{prefix + str(name):58} {shown}")
+            lines.append(f"{prefix + str(name):58} {shown}")
+    return "\n".join(lines)

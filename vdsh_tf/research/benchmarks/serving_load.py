@@ -1,4 +1,4 @@
-"""Load test of the client: one row a request, from many threads."""
+"""Load test of the client: one row per request, from many threads."""
 
 import concurrent.futures
 import json
@@ -10,10 +10,11 @@ import time
 import numpy as np
 
 from vdsh_tf import serving
+from vdsh_tf.research.benchmarks import model_server
 
 
 def measure(base, rows, want, requests: int, threads: int) -> list[dict]:
-    """Asks the test server, in a process of its own, by REST and gRPC.
+    """Loads the test server, in a process of its own, by REST and gRPC.
 
     Args:
         base: folder of versions, as the export wrote it.
@@ -22,13 +23,11 @@ def measure(base, rows, want, requests: int, threads: int) -> list[dict]:
         requests: number of requests for each protocol.
         threads: number of threads that send them.
     """
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     server = subprocess.Popen(
-        [sys.executable, "-m", "vdsh_tf.research.benchmarks.model_server", os.path.abspath(base)],
+        [sys.executable, "-m", model_server.__name__, os.path.abspath(base)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        cwd=root,
     )
     try:
         addresses = json.loads(server.stdout.readline())
@@ -60,14 +59,14 @@ def load(url: str, rows, want, requests: int, threads: int) -> dict:
         with concurrent.futures.ThreadPoolExecutor(threads) as pool:
             found = list(pool.map(one, range(requests)))
         spent = time.perf_counter() - start
-    answered = [entry for entry in found if entry is not None]
-    times = 1e3 * np.array([entry[0] for entry in answered])
+    served = [entry for entry in found if entry is not None]
+    times = 1e3 * np.array([entry[0] for entry in served])
     return {
         "requests": requests,
         "threads": threads,
-        "lost": len(found) - len(answered),
-        "bits_unlike_onnx": sum(entry[1] for entry in answered),
+        "lost": len(found) - len(served),
+        "bits_unlike_onnx": sum(entry[1] for entry in served),
         "p50_ms": float(np.percentile(times, 50)),
         "p99_ms": float(np.percentile(times, 99)),
-        "per_second": len(answered) / spent,
+        "per_second": len(served) / spent,
     }

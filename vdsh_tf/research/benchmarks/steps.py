@@ -30,7 +30,7 @@ def training_step(dim, layers, width, bits, batch, jit_compile=False):
 
 
 def bare_matmuls(dim, layers, width, bits, batch):
-    """The same step's matmuls and nothing else: four of each layer's shape.
+    """The same step's matmuls alone: four of each layer's shape.
 
     All of them run, because all results are returned.
     """
@@ -63,7 +63,7 @@ def layer_chain(layers, width, batch, scanned):
     Args:
         layers, width, batch: of the chain.
         scanned: whether one stacked kernel is scanned, which keeps the graph
-            small however deep it is; False writes every layer out.
+            small at any depth; False writes every layer out.
     """
     x = tf.random.stateless_normal([batch, width], (0, 0))
     kernels = tf.random.stateless_normal([layers, width, width], (0, 1))

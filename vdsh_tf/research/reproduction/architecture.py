@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 
+from vdsh_tf.config import Stages
 from vdsh_tf.research.reproduction import methods
 from vdsh_tf.research.reproduction import networks
 from vdsh_tf.research.reproduction import sources
@@ -11,57 +12,76 @@ from vdsh_tf.research.reproduction import style
 from vdsh_tf.research.reproduction.sections import Section
 from vdsh_tf.research.reproduction.sections import Table
 from vdsh_tf.research.reproduction.sections import judge
+from vdsh_tf.research.reproduction.sections import undecided
 from vdsh_tf.research.reproduction.tasks import Figure
 from vdsh_tf.research.reproduction.tasks import Outcome
 from vdsh_tf.research.reproduction.tasks import Task
+from vdsh_tf.training.config import TrainingConfig
 
 DATA = ("mnist", "cifar10_gist")
 METRICS = {"precision_r2": "precision, radius 2", "map": "mAP"}
 DEPTHS = (4, 8, 16, 32, 64)
 WIDTHS = (32, 64, 128, 256, 512, 1024)
-# Small budgets follow one line of depths and one of widths.
+# Small budgets vary depth and width one at a time.
 SHAPES = {
     "smoke": ((4, 32), (8, 32), (8, 64)),
-    "small": ((4, 64), (16, 64), (64, 64),
-              (8, 32), (8, 128), (8, 512), (8, 1024)),
+    "small": (
+        (4, 64),
+        (16, 64),
+        (64, 64),
+        (8, 32),
+        (8, 128),
+        (8, 512),
+        (8, 1024),
+    ),
     "full": tuple((m, d) for m in DEPTHS for d in WIDTHS),
-}  # fmt: skip
+}
 BITS = {"smoke": (16, 32), "small": (16, 64), "full": (16, 32, 64, 128)}
 ROWS = {"smoke": 1000, "small": 5000, "full": None}
 # Epochs at 4 layers, then at full depth; None is the preset's.
 EPOCHS = {"smoke": (1, 1), "small": (6, 3), "full": None}
 
 
-def network_run(data: str, layers: int, width: int, bits: int, budget: str):
+def network_config(
+    data: str, layers: int, width: int, bits: int, budget: str
+) -> TrainingConfig:
     """The preset's settings for a network of another shape."""
-    run = networks.preset(data, bits, "full").with_layers(layers)
-    run = dataclasses.replace(run, width=width)
+    config = networks.preset(data, bits, "full").with_layers(layers)
+    config = config.replace(width=width)
     if EPOCHS[budget] is None:
-        return run
+        return config
     first, last = EPOCHS[budget]
-    stages = (
-        dataclasses.replace(run.stages[0], epochs=first),
-        dataclasses.replace(run.stages[-1], epochs=last),
+    stages = config.optimization.stages
+    changed = Stages(
+        [
+            dataclasses.replace(stages[0], epochs=first),
+            dataclasses.replace(stages[-1], epochs=last),
+        ]
     )
-    return dataclasses.replace(run, stages=stages)
+    return config.replace(stages=changed)
 
 
 def network_task(data, layers, width, bits, budget) -> Task:
     """One network at one code length."""
-    run = network_run(data, layers, width, bits, budget)
+    config = network_config(data, layers, width, bits, budget)
+    own, fit = methods.training("vdsh", bits, budget, config)
     rows = ROWS[budget]
 
     def compute(context):
         split = context.data.split(data, rows)
-        return Outcome(methods.measure(methods.vdsh_fit(run), split, bits)[0])
+        return Outcome(methods.measure(fit, split, bits)[0])
 
-    settings = {"data": data, "rows": rows, "run": networks.run_settings(run)}
+    settings = {"data": data, "rows": rows, **own}
     work = layers * width**2 / 1e6
     return Task(
-        "architecture", key(data, layers, width, bits), settings, compute,
+        "architecture",
+        key(data, layers, width, bits),
+        settings,
+        compute,
         cost=5 if budget == "smoke" else 6 + 0.3 * layers + 2.5 * work,
-        headline=("map", "precision_r2"), unit="bits",
-    )  # fmt: skip
+        headline=("map", "precision_r2"),
+        unit="bits",
+    )
 
 
 def key(data: str, layers: int, width: int, bits: int) -> str:
@@ -103,19 +123,25 @@ def areas(results, data: str, metric: str, budget: str) -> dict:
 
 
 def show(results, budget: str, folder: str) -> Section:
-    """Two pictures, a table for each data set."""
-    pictures, tables, made = [], [], []
+    """A plot and a table for each data set."""
+    plots, tables, made = [], [], []
     for data in DATA:
         found = {m: areas(results, data, m, budget) for m in METRICS}
         title = sources.TITLES[data]
         file = draw(found, title, folder, f"architecture_{data}")
-        pictures.append((file, f"{title}: area under quality and length"))
-        tables.append(Table(
-            f"architecture_{data}", f"{title}: area over code lengths, percent",
-            ["layers", "width", "precision, radius 2", "mAP"],
-            [[m, d, *[found[metric][m, d] for metric in METRICS]]
-             for m, d in SHAPES[budget]], digits=1,
-        ))  # fmt: skip
+        plots.append((file, f"{title}: area under quality over code length"))
+        tables.append(
+            Table(
+                f"architecture_{data}",
+                f"{title}: area over code lengths, percent",
+                ["layers", "width", "precision, radius 2", "mAP"],
+                [
+                    [m, d, *[found[metric][m, d] for metric in METRICS]]
+                    for m, d in SHAPES[budget]
+                ],
+                digits=1,
+            )
+        )
         made += verdicts(found, title)
     rows = ROWS[budget]
     return Section(
@@ -124,8 +150,10 @@ def show(results, budget: str, folder: str) -> Section:
         "better until quality saturates, and precision and mAP behave alike.",
         f"Code lengths {', '.join(map(str, BITS[budget]))}; "
         f"{f'{rows:,}' if rows else 'all'} rows to train on and search in.",
-        pictures, tables, made,
-    )  # fmt: skip
+        plots,
+        tables,
+        made,
+    )
 
 
 def lines_of(found: dict, axis: int) -> dict[int, dict[int, float]]:
@@ -141,7 +169,7 @@ def lines_of(found: dict, axis: int) -> dict[int, dict[int, float]]:
 
 
 def verdicts(found: dict, title: str) -> list:
-    """Whether depth and width help, saturate, and metrics agree."""
+    """Whether size helps, quality saturates, and both metrics agree."""
     texts = {
         0: f"{title}: more layers give better codes",
         1: f"{title}: more nodes give better codes",
@@ -150,7 +178,7 @@ def verdicts(found: dict, title: str) -> list:
     alike = f"{title}: precision and mAP behave alike"
     if any(v is None for areas in found.values() for v in areas.values()):
         every = [*texts.values(), full, alike]
-        return [judge(text, None, "All shapes are needed.") for text in every]
+        return undecided(every, "All shapes are needed.")
     made = [gain_verdict(found["map"], i, text) for i, text in texts.items()]
     made.append(saturation_verdict(found["map"], full))
     ranks = [
@@ -158,11 +186,14 @@ def verdicts(found: dict, title: str) -> list:
         for metric in METRICS
     ]
     agreement = float(np.corrcoef(*ranks)[0, 1])
-    made.append(judge(
-        alike, agreement > 0.5,
-        "Rule: rank correlation of both areas over shapes above .5. "
-        f"{agreement:.2f}.",
-    ))  # fmt: skip
+    made.append(
+        judge(
+            alike,
+            agreement > 0.5,
+            "Rule: rank correlation of both areas over shapes above .5. "
+            f"{agreement:.2f}.",
+        )
+    )
     return made
 
 
@@ -175,10 +206,11 @@ def gain_verdict(areas: dict, axis: int, text: str):
         path = ", ".join(f"{n}: {v:.1f}" for n, v in line.items())
         shown.append(f"{other} {'wide' if axis == 0 else 'deep'}: {path}")
     return judge(
-        text, float(np.mean(gains)) > 0,
+        text,
+        float(np.mean(gains)) > 0,
         "Rule: area of mAP at the largest size above that at the smallest, "
         f"mean over lines. {'; '.join(shown[:3])}.",
-    )  # fmt: skip
+    )
 
 
 def saturation_verdict(areas: dict, text: str):
@@ -191,11 +223,12 @@ def saturation_verdict(areas: dict, text: str):
             last.append(steps[-1])
     gains = float(np.mean(first)), float(np.mean(last))
     return judge(
-        text, gains[1] < gains[0],
+        text,
+        gains[1] < gains[0],
         "Rule: the last step to a larger network gains less area of mAP than "
         f"the first, mean over lines. First {gains[0]:+.1f}, last "
         f"{gains[1]:+.1f}.",
-    )  # fmt: skip
+    )
 
 
 def draw(found: dict, title: str, folder: str, name: str) -> str:
@@ -212,14 +245,17 @@ def draw(found: dict, title: str, folder: str, name: str) -> str:
             for j, (other, line) in enumerate(sorted(lines.items())):
                 text = f"{other} nodes" if axis == 0 else f"{other} layers"
                 axes.plot(
-                    line.keys(), line.values(), marker="o", label=text,
+                    line.keys(),
+                    line.values(),
+                    marker="o",
+                    label=text,
                     color=colors(0.85 * j / max(1, len(lines) - 1)),
-                )  # fmt: skip
+                )
             ticks = sorted({n for line in lines.values() for n in line})
             axes.set_xscale("log", base=2)
             axes.set_xticks(ticks, [str(n) for n in ticks])
             axes.minorticks_off()
-            axes.set(title=label, xlabel=("layers", "nodes a layer")[axis])
+            axes.set(title=label, xlabel=("layers", "nodes per layer")[axis])
             axes.grid(alpha=0.3)
             if lines:
                 axes.legend(fontsize=8)

@@ -1,10 +1,9 @@
 """Section 2.3: training time beside back-propagation, shallow and deep."""
 
-import dataclasses
-
 import keras
 
-from vdsh_tf.callbacks import Stage
+from vdsh_tf.config import Stage
+from vdsh_tf.config import Stages
 from vdsh_tf.research.benchmarks import quality
 from vdsh_tf.research.benchmarks.rivals import Baseline
 from vdsh_tf.research.reproduction import networks
@@ -12,10 +11,12 @@ from vdsh_tf.research.reproduction import style
 from vdsh_tf.research.reproduction.sections import Section
 from vdsh_tf.research.reproduction.sections import Table
 from vdsh_tf.research.reproduction.sections import judge
+from vdsh_tf.research.reproduction.sections import undecided
 from vdsh_tf.research.reproduction.tasks import Figure
 from vdsh_tf.research.reproduction.tasks import Outcome
 from vdsh_tf.research.reproduction.tasks import Task
-from vdsh_tf.training.trainer import presets
+from vdsh_tf.training import presets
+from vdsh_tf.training.config import TrainingConfig
 
 NETS = ("4x64", "48x256")
 METHODS = ("vdsh", "backprop", "backprop_he", "backprop_grown")
@@ -41,55 +42,62 @@ RATES = {"4x64": 1e-3, "48x256": 3e-4}
 SIMILAR = 0.02
 
 
-def net_run(net: str, budget: str) -> presets.Run:
+def net_config(net: str, budget: str) -> TrainingConfig:
     """VDSH's settings for a network."""
-    stages = presets.parse_stages(STAGES[net, budget][0])
-    run = dataclasses.replace(presets.get("mnist"), stages=stages)
+    stages = Stages.parse(STAGES[net, budget][0])
+    config = presets.get("mnist").replace(stages=stages)
     if net == "4x64":
-        run = dataclasses.replace(run, width=64, noise=0.1, weight_decay=0.1)
-    return run
+        config = config.replace(width=64, noise=0.1, weight_decay=0.1)
+    return config
 
 
 def baseline(name: str, net: str, budget: str) -> Baseline:
     """A setting of back-propagation by Adam."""
-    run = net_run(net, budget)
+    config = net_config(net, budget)
     if name == "backprop_grown":
-        return Baseline("looks_linear", run.stages)
+        return Baseline("looks_linear", config.optimization.stages)
     start = "he_normal" if name == "backprop_he" else "looks_linear"
     epochs = STAGES[net, budget][1]
-    return Baseline(start, (Stage(run.layers, epochs, RATES[net]),))
+    return Baseline(start, Stages([Stage(config.layers, epochs, RATES[net])]))
 
 
 def line_task(net: str, name: str, budget: str) -> Task:
     """Quality after each epoch of one method."""
-    run, rows = net_run(net, budget), ROWS[net, budget]
+    config, rows = net_config(net, budget), ROWS[net, budget]
+    rival = None if name == "vdsh" else baseline(name, net, budget)
     settings = {
         "data": "mnist",
         "rows": rows,
-        "run": networks.run_settings(run),
+        "config": networks.config_settings(config),
     }
-    if name != "vdsh":
-        settings["baseline"] = dataclasses.asdict(baseline(name, net, budget))
+    if rival is not None:
+        settings["baseline"] = rival.to_json()
 
     def compute(context):
         keras.backend.clear_session()
         split = context.data.split("mnist", rows)
-        if name == "vdsh":
-            line = quality.run_admm(run, split)
+        if rival is None:
+            line = quality.run_admm(config, split)
         else:
-            line = quality.run_baseline(baseline(name, net, budget), run, split)
-        return Outcome({
-            "points": [p._asdict() for p in line],
-            "map": line[-1].map, "precision_r2": line[-1].precision_r2,
-            "train_seconds": line[-1].seconds,
-        })  # fmt: skip
+            line = quality.run_baseline(rival, config, split)
+        return Outcome(
+            {
+                "points": [p._asdict() for p in line],
+                "map": line[-1].map,
+                "precision_r2": line[-1].precision_r2,
+                "train_seconds": line[-1].seconds,
+            }
+        )
 
     return Task(
-        "backprop", f"{net}-{name}", settings, compute,
+        "backprop",
+        f"{net}-{name}",
+        settings,
+        compute,
         cost={"smoke": 0.2, "small": 1, "full": 4}[budget]
         * (15 if net == "4x64" else 50),
         headline=("map", "train_seconds"),
-    )  # fmt: skip
+    )
 
 
 def names_of(net: str) -> tuple[str, ...]:
@@ -103,37 +111,50 @@ def plan(budget: str) -> list[Task]:
 
 
 def show(results, budget: str, folder: str) -> Section:
-    """Quality over time, a table of ends, and who was faster."""
+    """Quality over time, a table of final values, and who was faster."""
     found = {
         net: {m: results.get("backprop", f"{net}-{m}") for m in names_of(net)}
         for net in NETS
     }
-    rows = [
-        [net, style.TITLES[name],
-         *([None] * 4 if r is None else
-           [r["map"], r["precision_r2"], f"{r['train_seconds']:.1f}",
-            _reached(lines, name)])]
-        for net, lines in found.items()
-        for name, r in lines.items()
-    ]  # fmt: skip
     return Section(
         "backprop: beside back-propagation",
         "Section 2.3: at 4 layers x 64 VDSH trains about 20 times faster than "
         "back-propagation with similar quality; at 48 x 256 it converges "
         "within an hour, where back-propagation does not within weeks.",
-        "The same network in Keras with Adam, from the looks-linear start that "
-        "VDSH has, from He's, and with VDSH's growing depth, all with VDSH's "
-        "perturbed inputs and weight decay; MNIST, "
-        f"{_rows_text(budget)}, 64 bits. Time is of training, the building of "
-        "graphs in the first epoch included, evaluation not.",
+        "The same network in Keras with Adam, from VDSH's looks-linear "
+        "weights, from He's, and with VDSH's growing depth, all with VDSH's "
+        f"perturbed inputs and weight decay; MNIST, {_rows_text(budget)}, 64 "
+        "bits. Time is of training, with the building of graphs in the first "
+        "epoch and without evaluation.",
         [(draw(found, folder), "mAP on the queries over training time")],
-        [Table("backprop", "At the end of training",
-               ["network", "method", "mAP", "P@r2", "training s",
-                "s to the common mAP"], rows,
-               "The common mAP is the lowest end of VDSH and "
-               "back-propagation from the same start, less .005.")],
+        [final_table(found)],
         verdicts(found),
-    )  # fmt: skip
+    )
+
+
+def final_table(found: dict) -> Table:
+    """Quality and time of every method at the end of its training."""
+    rows = []
+    for net, lines in found.items():
+        for name, result in lines.items():
+            cells = [None] * 4
+            if result is not None:
+                cells = [
+                    result["map"],
+                    result["precision_r2"],
+                    f"{result['train_seconds']:.1f}",
+                    _reached(lines, name),
+                ]
+            rows.append([net, style.TITLES[name], *cells])
+    header = ["network", "method", "mAP", "P@r2", "training s"]
+    return Table(
+        "backprop",
+        "At the end of training",
+        [*header, "s to the common mAP"],
+        rows,
+        "The common mAP is the lower of the final ones of VDSH and of "
+        "back-propagation from the same weights, minus .005.",
+    )
 
 
 def common_quality(lines: dict) -> float | None:
@@ -162,22 +183,28 @@ def verdicts(found: dict) -> list:
     made = []
     goal = common_quality(small)
     if goal is None:
-        made += [judge(t, None, "Both lines are needed.") for t in texts[:2]]
+        made += undecided(texts[:2], "Both lines are needed.")
     else:
         ends = small["vdsh"]["map"], small["backprop"]["map"]
         times = [time_to(small[n], goal) for n in ("vdsh", "backprop")]
         ratio = times[1] / times[0]
-        made.append(judge(
-            texts[0], abs(ends[0] - ends[1]) < SIMILAR,
-            f"Rule: mAP at the end less than {SIMILAR} apart. VDSH "
-            f"{ends[0]:.3f}, back-propagation {ends[1]:.3f}.",
-        ))  # fmt: skip
-        made.append(judge(
-            texts[1], ratio >= 10,
-            f"Rule: at least 10 times less time to mAP {goal:.3f}. VDSH "
-            f"{times[0]:.1f} s, back-propagation {times[1]:.1f} s: ratio "
-            f"{ratio:.2f}. Both run as compiled graphs here.",
-        ))  # fmt: skip
+        made.append(
+            judge(
+                texts[0],
+                abs(ends[0] - ends[1]) < SIMILAR,
+                f"Rule: mAP at the end less than {SIMILAR} apart. VDSH "
+                f"{ends[0]:.3f}, back-propagation {ends[1]:.3f}.",
+            )
+        )
+        made.append(
+            judge(
+                texts[1],
+                ratio >= 10,
+                f"Rule: at least 10 times less time to mAP {goal:.3f}. VDSH "
+                f"{times[0]:.1f} s, back-propagation {times[1]:.1f} s: ratio "
+                f"{ratio:.2f}. Both run as compiled graphs here.",
+            )
+        )
     made += _deep_verdicts(deep, texts[2:])
     return made
 
@@ -185,23 +212,25 @@ def verdicts(found: dict) -> list:
 def _deep_verdicts(deep, texts):
     others = [n for n in METHODS[1:] if deep[n] is not None]
     if deep["vdsh"] is None or len(others) < len(METHODS) - 1:
-        return [judge(t, None, "All lines are needed.") for t in texts]
+        return undecided(texts, "All lines are needed.")
     ours = deep["vdsh"]
     ends = {style.TITLES[n]: deep[n]["map"] for n in others}
     shown = ", ".join(f"{n} {v:.3f}" for n, v in ends.items())
     return [
         judge(
-            texts[0], ours["map"] > 0.9 and ours["train_seconds"] < 3600,
+            texts[0],
+            ours["map"] > 0.9 and ours["train_seconds"] < 3600,
             f"Rule: mAP above .9 in less than 3,600 s. {ours['map']:.3f} in "
             f"{ours['train_seconds']:.0f} s.",
         ),
         judge(
-            texts[1], max(ends.values()) < ours["map"] - 0.1,
+            texts[1],
+            max(ends.values()) < ours["map"] - 0.1,
             "Rule: every setting ends more than .1 below VDSH's mAP of "
             f"{ours['map']:.3f}. {shown}. Adam and a looks-linear start came "
             "after the paper's comparison or were not in it.",
         ),
-    ]  # fmt: skip
+    ]
 
 
 def draw(found: dict, folder: str) -> str:
@@ -214,16 +243,14 @@ def draw(found: dict, folder: str) -> str:
                 continue
             axes.plot(
                 [p["seconds"] for p in result["points"]],
-                [p["map"] for p in result["points"]], **style.line(name),
-            )  # fmt: skip
+                [p["map"] for p in result["points"]],
+                **style.line(name),
+            )
         title = net.replace("x", " layers x ")
         axes.set(title=title, xlabel="training time (s)", ylabel="mAP")
         axes.set_ylim(0, 1.02)
         axes.grid(alpha=0.3)
-    handles, labels = panels[-1].get_legend_handles_labels()
-    if handles:
-        figure.legend(handles, labels, loc="outside lower center", ncols=4,
-                      frameon=False)  # fmt: skip
+    style.legend(figure, panels[-1], 4)
     return style.save(figure, folder, "backprop")
 
 

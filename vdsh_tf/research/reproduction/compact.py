@@ -1,4 +1,4 @@
-"""Figures 7 and 8: how close together a class's codes are."""
+"""Figures 7 and 8: how close the codes of a class are to each other."""
 
 from vdsh_tf import codes
 from vdsh_tf.research.reproduction import lines
@@ -10,6 +10,7 @@ from vdsh_tf.research.reproduction import style
 from vdsh_tf.research.reproduction.sections import Section
 from vdsh_tf.research.reproduction.sections import Table
 from vdsh_tf.research.reproduction.sections import judge
+from vdsh_tf.research.reproduction.sections import undecided
 from vdsh_tf.research.reproduction.tasks import Figure
 from vdsh_tf.research.reproduction.tasks import Outcome
 from vdsh_tf.research.reproduction.tasks import Task
@@ -30,9 +31,13 @@ def map_task(data: str, name: str, budget: str) -> Task:
         return Outcome(maps.describe(bits, found["labels"], 0))
 
     return Task(
-        "tsne-codes", f"{data}-{name}", {"codes": source.settings}, compute,
-        cost=5, headline=("silhouette",),
-    )  # fmt: skip
+        "tsne-codes",
+        f"{data}-{name}",
+        {"codes": source.settings},
+        compute,
+        cost=5,
+        headline=("silhouette",),
+    )
 
 
 def plan_maps(budget: str) -> list[Task]:
@@ -64,14 +69,20 @@ def show_maps(results, budget: str, folder: str) -> Section:
         "The codes of the 1,000 queries at 64 bits, from `retrieval`. The "
         "silhouette is of the codes, not of the map.",
         [(maps.draw(panels, folder, "tsne-codes"), "t-SNE of 64-bit codes")],
-        [Table("tsne-codes", "Separation of classes by codes",
-               ["codes", "silhouette", "distinct codes of queries"], rows)],
+        [
+            Table(
+                "tsne-codes",
+                "Separation of classes by codes",
+                ["codes", "silhouette", "distinct codes of queries"],
+                rows,
+            )
+        ],
         [map_verdict(data, results) for data in DATA],
-    )  # fmt: skip
+    )
 
 
 def map_verdict(data: str, results):
-    """VDSH's classes further apart than SDH's."""
+    """VDSH's classes are further apart than SDH's."""
     text = f"{sources.TITLES[data]}: VDSH's codes form cleaner clusters"
     ours, other = (
         results.get("tsne-codes", f"{data}-{name}") for name in retrieval.MAPPED
@@ -79,11 +90,12 @@ def map_verdict(data: str, results):
     if ours is None or other is None:
         return judge(text, None, "Both maps are needed.")
     return judge(
-        text, ours["silhouette"] > other["silhouette"],
+        text,
+        ours["silhouette"] > other["silhouette"],
         "Rule: larger silhouette of the classes. VDSH "
         f"{ours['silhouette']:.3f}, SDH {other['silhouette']:.3f}; distinct "
         f"codes {ours['distinct']} and {other['distinct']}.",
-    )  # fmt: skip
+    )
 
 
 def radius_tasks(data: str, budget: str) -> list[Task]:
@@ -96,7 +108,7 @@ def radius_tasks(data: str, budget: str) -> list[Task]:
 
 
 def plan_radius(budget: str) -> list[Task]:
-    """Nothing of its own: all radii are in the points of `retrieval`."""
+    """No points of its own: those of `retrieval` hold all radii."""
     return [task for data in DATA for task in radius_tasks(data, budget)]
 
 
@@ -111,15 +123,20 @@ def show_radius(results, budget: str, folder: str) -> Section:
         "Figure 8, CIFAR-10: VDSH does not lose with a smaller radius, SDH "
         "and FastHash vary much and are best at radius 2.",
         "The codes of `retrieval`, at three radii. " + methods.SUBSET_NOTE,
-        [(draw_radius(curves, data, folder), f"{sources.TITLES[data]}: radii")
-         for data, curves in found.items()],
+        [
+            (
+                draw_radius(curves, data, folder),
+                f"{sources.TITLES[data]}: radii",
+            )
+            for data, curves in found.items()
+        ],
         [radius_table(curves, data) for data, curves in found.items()],
         [v for d, c in found.items() for v in radius_verdicts(c, d)],
-    )  # fmt: skip
+    )
 
 
 def draw_radius(curves, data: str, folder: str) -> str:
-    """Colour is the method, the kind of line is the radius."""
+    """One colour per method, one line style per radius."""
     figure = style.new_figure(11, 4.6)
     panels = figure.subplots(1, 2)
     kinds = {0: ":", 1: "--", 2: "-"}
@@ -135,10 +152,7 @@ def draw_radius(curves, data: str, folder: str) -> str:
         lines.bits_axis(axes, curves)
         axes.set(ylabel=metric, ylim=(0, 1.02))
     figure.suptitle(sources.TITLES[data])
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(
-        handles, labels, loc="outside lower center", ncols=3, frameon=False
-    )
+    style.legend(figure, panels[0], 3)
     return style.save(figure, folder, f"radius_{data}")
 
 
@@ -152,15 +166,18 @@ def radius_table(curves, data: str) -> Table:
             rows.append([style.TITLES[name], bits, *cells])
     header = [f"{m} r{r}" for m in "PR" for r in RADII]
     return Table(
-        f"radius_{data}", f"{sources.TITLES[data]}: radii",
-        ["method", "bits", *header], rows, methods.SUBSET_NOTE,
-    )  # fmt: skip
+        f"radius_{data}",
+        f"{sources.TITLES[data]}: radii",
+        ["method", "bits", *header],
+        rows,
+        methods.SUBSET_NOTE,
+    )
 
 
 def kept(curves, name: str) -> float | None:
-    """Share of the precision at radius 2 that is left at radius 0.
+    """Share of the precision at radius 2 that remains at radius 0.
 
-    The mean over code lengths; precision below .05 counts as none left.
+    The mean over code lengths; where precision is below .05, none remains.
     """
     wide = lines.values(curves, name, "precision_r2")
     narrow = lines.values(curves, name, "precision_r0")
@@ -171,7 +188,7 @@ def kept(curves, name: str) -> float | None:
 
 
 def radius_verdicts(curves, data: str) -> list:
-    """VDSH robust, the others not."""
+    """Whether VDSH is robust, and the others less so."""
     title = sources.TITLES[data]
     texts = (
         f"{title}: VDSH does not lose with a smaller radius",
@@ -179,7 +196,7 @@ def radius_verdicts(curves, data: str) -> list:
     )
     shares = {name: kept(curves, name) for name in METHODS}
     if None in shares.values():
-        return [judge(t, None, "All three methods are needed.") for t in texts]
+        return undecided(texts, "All three methods are needed.")
     shown = ", ".join(f"{style.TITLES[n]} {v:.2f}" for n, v in shares.items())
     why = f"P@r0 / P@r2, mean over lengths: {shown}."
     return [

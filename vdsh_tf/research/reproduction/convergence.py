@@ -7,41 +7,53 @@ import keras
 import numpy as np
 
 from vdsh_tf.callbacks import LayerConvergence
-from vdsh_tf.model import VDSH
+from vdsh_tf.config import Solver
+from vdsh_tf.config import Stage
+from vdsh_tf.config import Stages
+from vdsh_tf.research.baselines import vdsh_method
 from vdsh_tf.research.reproduction import style
 from vdsh_tf.research.reproduction.sections import Section
 from vdsh_tf.research.reproduction.sections import Table
 from vdsh_tf.research.reproduction.sections import each
 from vdsh_tf.research.reproduction.sections import judge
+from vdsh_tf.research.reproduction.sections import undecided
 from vdsh_tf.research.reproduction.tasks import Figure
 from vdsh_tf.research.reproduction.tasks import Outcome
 from vdsh_tf.research.reproduction.tasks import Task
+from vdsh_tf.training import trainer
+from vdsh_tf.training.config import TrainingConfig
 
 BETAS = ("1e-5", "1e-3", "1e-1", "10")
 BEST = "1e-1"
 LAYERS = 8
 WIDTH = 64
-# One gamma for every beta, as beta alone varies in the paper. It is what the
-# full schedule takes of its own accord at beta = .1: .1 (1 / .7 - 1).
+# One gamma for every beta, because the paper varies beta alone: the one that
+# the full schedule chooses at beta = .1, which is .1 (1 / .7 - 1).
 GAMMA = 0.043
 ROWS = {"smoke": 600, "small": 6000, "full": None}
 ITERATIONS = {"smoke": 5, "small": 100, "full": 100}
 
 
 def train_task(beta: str, budget: str, data: str = "mnist") -> Task:
-    """Trains one network and keeps its weights."""
+    """Trains one network and stores its weights."""
     rows, iterations = ROWS[budget], ITERATIONS[budget]
     settings = {
-        "data": data, "rows": rows, "iterations": iterations, "beta": beta,
-        "gamma": GAMMA, "layers": LAYERS, "width": WIDTH, "seed": 0,
-    }  # fmt: skip
+        "data": data,
+        "rows": rows,
+        "iterations": iterations,
+        "beta": beta,
+        "gamma": GAMMA,
+        "layers": LAYERS,
+        "width": WIDTH,
+        "seed": 0,
+    }
 
     def compute(context):
         split = context.data.split(data, rows)
-        model, follow = train(split, float(beta), iterations)
+        model, norms = train(split, float(beta), iterations)
         result = {
-            "dual": np.array(follow.dual),
-            "residual": np.array(follow.residual),
+            "dual": np.array(norms.dual),
+            "residual": np.array(norms.residual),
             "objective": model.history.history["objective"],
             "accuracy": model.history.history["accuracy"][-1],
         }
@@ -52,27 +64,31 @@ def train_task(beta: str, budget: str, data: str = "mnist") -> Task:
         )
 
     return Task(
-        "convergence", f"beta_{beta}", settings, compute,
+        "convergence",
+        f"beta_{beta}",
+        settings,
+        compute,
         cost={"smoke": 5, "small": 25, "full": 200}[budget],
         headline=("accuracy",),
-    )  # fmt: skip
+    )
 
 
 def train(split, beta: float, iterations: int):
     """Algorithm 1 on the training part; returns the model and its norms."""
+    config = TrainingConfig().replace(
+        schedule="full",
+        stages=Stages([Stage(LAYERS, iterations)]),
+        width=WIDTH,
+        bits=WIDTH,
+        batch_size=1000,
+        solver=Solver(beta=beta, gamma=GAMMA),
+    )
     keras.backend.clear_session()
-    keras.utils.set_random_seed(0)
-    model = VDSH(
-        LAYERS, WIDTH, WIDTH, split.num_classes, schedule="full", beta=beta,
-        gamma=GAMMA,
-    )  # fmt: skip
-    model.compile()
-    follow = LayerConvergence()
-    model.fit(
-        split.train.x, split.train.y, batch_size=1000, epochs=iterations,
-        verbose=0, callbacks=[follow],
-    )  # fmt: skip
-    return model, follow
+    keras.utils.set_random_seed(config.seed)
+    model = trainer.build_model(config, split.num_classes)
+    norms = LayerConvergence()
+    vdsh_method.fit_full(model, config, split, [norms])
+    return model, norms
 
 
 def plan(budget: str) -> list[Task]:
@@ -81,14 +97,14 @@ def plan(budget: str) -> list[Task]:
 
 
 def late_change(dual: np.ndarray) -> np.ndarray:
-    """How far each layer's norm moves in the last tenth, by its range."""
+    """How far each layer's norm moves in the last tenth, over its range."""
     tail = dual[-max(2, len(dual) // 10) :]
     span = np.maximum(np.ptp(dual, axis=0), 1e-30)
     return np.ptp(tail, axis=0) / span
 
 
 def roughness(dual: np.ndarray) -> float:
-    """Path that the norms travel, by the distance from lowest to highest.
+    """Length of the norms' path over the distance from lowest to highest.
 
     1 for a curve that only rises or only falls; large for a zigzag.
     """
@@ -110,29 +126,8 @@ def settling(dual: np.ndarray) -> np.ndarray:
 
 def show(results, budget: str, folder: str) -> Section:
     """Curves of every layer, a panel for each beta."""
-    duals = {}
-    for beta in BETAS:
-        result = results.get("convergence", f"beta_{beta}")
-        duals[beta] = None if result is None else np.array(result["dual"])
-    rows = []
-    for beta, dual in duals.items():
-        if dual is None:
-            rows.append([beta, *[None] * 6])
-            continue
-        settle = settling(dual)
-        result = results.get("convergence", f"beta_{beta}")
-        rows.append([
-            beta, float(dual[0].mean()), float(dual[-1].mean()),
-            float(np.median(late_change(dual))), roughness(dual),
-            f"{settle.min()}-{settle.max()}", float(result["accuracy"]),
-        ])  # fmt: skip
-    table = Table(
-        "convergence", "Norms of the duals, 8 layers x 64",
-        ["beta", "mean at first", "mean at last", "moved in last tenth",
-         "path / range", "settled at iteration", "training accuracy"],
-        rows, "Moved and path are medians over layers, by each layer's range.",
-        digits=4,
-    )  # fmt: skip
+    found = {b: results.get("convergence", f"beta_{b}") for b in BETAS}
+    duals = {b: r and np.array(r["dual"]) for b, r in found.items()}
     return Section(
         "convergence: duals of every layer",
         "Figure 2, 8 layers x 64 on MNIST, beta from 1e-5 to 10: small steps "
@@ -142,16 +137,48 @@ def show(results, budget: str, folder: str) -> Section:
         f"every beta, {ITERATIONS[budget]} iterations on "
         f"{ROWS[budget] or 69_000:,} training images.",
         [(draw(duals, folder), "Mean norm of the dual of each layer")],
-        [table], verdicts(duals),
-    )  # fmt: skip
+        [norms_table(found, duals)],
+        verdicts(duals),
+    )
+
+
+def norms_table(found: dict, duals: dict) -> Table:
+    """How far and how fast the norms move, one row per beta."""
+    rows = []
+    for beta, dual in duals.items():
+        if dual is None:
+            rows.append([beta, *[None] * 6])
+            continue
+        settle = settling(dual)
+        rows.append(
+            [
+                beta,
+                float(dual[0].mean()),
+                float(dual[-1].mean()),
+                float(np.median(late_change(dual))),
+                roughness(dual),
+                f"{settle.min()}-{settle.max()}",
+                float(found[beta]["accuracy"]),
+            ]
+        )
+    header = [
+        *("beta", "mean at first", "mean at last", "moved in last tenth"),
+        *("path / range", "settled at iteration", "training accuracy"),
+    ]
+    return Table(
+        "convergence",
+        "Norms of the duals, 8 layers x 64",
+        header,
+        rows,
+        "Moved and path are medians over layers, by each layer's range.",
+        digits=4,
+    )
 
 
 def verdicts(duals: dict[str, np.ndarray | None]) -> list:
     """Rules on the curves."""
-    known = all(dual is not None for dual in duals.values())
-    if not known:
-        why = "Every beta is needed."
-        return [judge(text, None, why) for text in _STATEMENTS]
+    if any(dual is None for dual in duals.values()):
+        return undecided(_STATEMENTS, "Every beta is needed.")
     late = {b: float(np.median(late_change(d))) for b, d in duals.items()}
     rough = {b: roughness(d) for b, d in duals.items()}
     settle = {b: settling(d) for b, d in duals.items()}
@@ -200,22 +227,20 @@ def draw(duals: dict, folder: str) -> str:
         axes.set(title=f"beta = {beta}", xlabel="iteration", yscale="log")
         axes.grid(alpha=0.3)
         if dual is None:
-            axes.text(
-                0.5, 0.5, "missing", transform=axes.transAxes, ha="center"
-            )
+            style.mark_missing(axes)
             continue
         for m in range(dual.shape[1]):
             axes.plot(
-                np.arange(1, len(dual) + 1), dual[:, m],
-                color=colors(m / (dual.shape[1] - 1)), label=f"layer {m + 1}",
-            )  # fmt: skip
+                np.arange(1, len(dual) + 1),
+                dual[:, m],
+                color=colors(m / (dual.shape[1] - 1)),
+                label=f"layer {m + 1}",
+            )
         low, high = np.log10(dual.min()), np.log10(dual.max())
         axes.set_ylim(10 ** np.floor(low), 10 ** np.ceil(high))
     panels[0].set_ylabel("mean of beta |u|")
-    handles, labels = panels[0].get_legend_handles_labels()
-    if not handles:
-        handles, labels = panels[-1].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=8)
+    full = panels[-1] if duals[BETAS[0]] is None else panels[0]
+    style.legend(figure, full, 8, frameon=True)
     return style.save(figure, folder, "convergence")
 
 

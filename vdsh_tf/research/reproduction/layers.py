@@ -11,6 +11,7 @@ from vdsh_tf.research.reproduction.sections import Section
 from vdsh_tf.research.reproduction.sections import Table
 from vdsh_tf.research.reproduction.sections import each
 from vdsh_tf.research.reproduction.sections import judge
+from vdsh_tf.research.reproduction.sections import undecided
 from vdsh_tf.research.reproduction.tasks import Figure
 from vdsh_tf.research.reproduction.tasks import Outcome
 from vdsh_tf.research.reproduction.tasks import Task
@@ -35,14 +36,17 @@ def map_task(layer: int, budget: str, data: str = "mnist") -> Task:
         return Outcome(maps.describe(z, part.y, 0))
 
     return Task(
-        "layers", f"layer_{layer}",
+        "layers",
+        f"layer_{layer}",
         {"layer": layer, "points": count, "network": source.settings},
-        compute, cost=5, headline=("silhouette",),
-    )  # fmt: skip
+        compute,
+        cost=5,
+        headline=("silhouette",),
+    )
 
 
 def plan(budget: str) -> list[Task]:
-    """The network at beta = .1, then a map of each layer shown."""
+    """The network at beta .1, then a map of each layer that is shown."""
     return [
         convergence.train_task(convergence.BEST, budget),
         *[map_task(layer, budget) for layer in SHOWN],
@@ -63,35 +67,47 @@ def show(results, budget: str, folder: str) -> Section:
     ]
     return Section(
         "layers: maps of pixels and layers",
-        "Figure 3, t-SNE of training samples: with each layer the classes "
-        "come apart further, the last layer's outputs best.",
+        "Figure 3, t-SNE of training samples: with each layer the classes are "
+        "better separated, best by the last layer's outputs.",
         f"The network of `convergence` at beta .1; {POINTS[budget]:,} training "
         "images. The silhouette is of the features themselves, not of the map.",
         [(maps.draw(panels, folder, "layers"), "t-SNE by layer")],
-        [Table("layers", "Separation of classes",
-               ["features", "silhouette", "distinct rows"], rows)],
+        [
+            Table(
+                "layers",
+                "Separation of classes",
+                ["features", "silhouette", "distinct rows"],
+                rows,
+            )
+        ],
         verdicts({k: r and r["silhouette"] for k, r in panels.items()}),
-    )  # fmt: skip
+    )
 
 
 def verdicts(silhouette: dict[str, float | None]) -> list:
-    """Whether classes come apart with depth."""
+    """Whether depth separates classes."""
     texts = (
         "Classes are better separated with more layers",
         "Outputs of layer 8 are the best separated",
     )
     values = list(silhouette.values())
     if any(v is None for v in values):
-        return [judge(text, None, "All maps are needed.") for text in texts]
+        return undecided(texts, "All maps are needed.")
     shown = each(silhouette, "{:.2f}")
     falls = sum(b < a for a, b in itertools.pairwise(values))
     return [
-        judge(texts[0], falls <= 1 and values[-1] > values[0],
-              "Rule: the silhouette rises from pixels to layer 8 and falls at "
-              "most once on the way. " + shown),
-        judge(texts[1], max(values) == values[-1],
-              "Rule: layer 8 has the largest silhouette. " + shown),
-    ]  # fmt: skip
+        judge(
+            texts[0],
+            falls <= 1 and values[-1] > values[0],
+            "Rule: the silhouette rises from pixels to layer 8 and falls at "
+            "most once on the way. " + shown,
+        ),
+        judge(
+            texts[1],
+            max(values) == values[-1],
+            "Rule: layer 8 has the largest silhouette. " + shown,
+        ),
+    ]
 
 
 FIGURE = Figure("layers", "maps of layers", plan, show)

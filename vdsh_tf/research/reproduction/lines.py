@@ -1,4 +1,4 @@
-"""Quality against code length: one line a method, one panel a metric."""
+"""Quality against code length: one line per method, one panel per metric."""
 
 from vdsh_tf.research.reproduction import style
 from vdsh_tf.research.reproduction.sections import Table
@@ -24,13 +24,13 @@ def read(results, figure: str, tasks) -> Curves:
 
 
 def values(curves: Curves, name: str, metric: str) -> dict[int, float]:
-    """A method's numbers at the code lengths that are there."""
+    """A method's numbers at the code lengths that are finished."""
     by_bits = curves.get(name, {})
     return {b: r[metric] for b, r in sorted(by_bits.items()) if r}
 
 
 def draw(curves: Curves, title: str, folder: str, name: str) -> str:
-    """A picture with a panel for each metric."""
+    """A plot with a panel for each metric."""
     figure = style.new_figure(13, 4.6)
     panels = figure.subplots(1, len(METRICS))
     for axes, (metric, label) in zip(panels, METRICS.items(), strict=True):
@@ -41,16 +41,12 @@ def draw(curves: Curves, title: str, folder: str, name: str) -> str:
         bits_axis(axes, curves)
         axes.set(ylabel=label, ylim=(0, 1.02))
     figure.suptitle(title)
-    handles, labels = panels[-1].get_legend_handles_labels()
-    if handles:
-        figure.legend(
-            handles, labels, loc="outside lower center", ncols=6, frameon=False
-        )
+    style.legend(figure, panels[-1], 6)
     return style.save(figure, folder, name)
 
 
 def bits_axis(axes, curves: Curves) -> None:
-    """Code lengths at equal steps."""
+    """Code lengths on a logarithmic axis."""
     bits = sorted({b for by_bits in curves.values() for b in by_bits})
     axes.set_xscale("log", base=2)
     axes.set_xticks(bits, [str(b) for b in bits])

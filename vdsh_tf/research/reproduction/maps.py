@@ -1,4 +1,4 @@
-"""Maps of points in the plane by t-SNE, and how separate classes are."""
+"""Maps of points in the plane by t-SNE, and the separation of classes."""
 
 import numpy as np
 
@@ -45,25 +45,21 @@ def describe(x: np.ndarray, y: np.ndarray, seed: int) -> dict:
 
 
 def draw(panels: dict[str, dict | None], folder: str, name: str) -> str:
-    """Draws maps side by side; a missing one says so."""
+    """Draws maps side by side; a missing one is marked."""
     figure = style.new_figure(3.3 * len(panels), 3.9)
     grid = figure.subplots(1, len(panels), squeeze=False)[0]
-    handles = []
+    full = grid[0]
     for axes, (title, result) in zip(grid, panels.items(), strict=True):
         axes.set_title(title, fontsize=11)
         axes.set_xticks([])
         axes.set_yticks([])
         if result is None:
-            axes.text(0.5, 0.5, "missing", ha="center", va="center")
+            style.mark_missing(axes)
             continue
-        handles = _scatter(axes, result)
+        _scatter(axes, result)
+        full = axes
         axes.set_xlabel(f"silhouette {result['silhouette']:.2f}")
-    if handles:
-        figure.legend(
-            handles=handles, loc="outside lower center",
-            ncols=min(10, len(handles)), title="class",
-            markerscale=2.5, frameon=False,
-        )  # fmt: skip
+    style.legend(figure, full, 10, title="class", markerscale=2.5)
     return style.save(figure, folder, name)
 
 
@@ -72,17 +68,20 @@ def _scatter(axes, result):
     classes = np.unique(label)
     colors = style.class_colors(len(classes))
     x, y = np.array(result["map_x"]), np.array(result["map_y"])
-    return [
+    for c, color in zip(classes, colors, strict=True):
         axes.scatter(
-            x[label == c], y[label == c], s=7, color=color, linewidths=0,
-            alpha=0.8, label=str(c),
+            x[label == c],
+            y[label == c],
+            s=7,
+            color=color,
+            linewidths=0,
+            alpha=0.8,
+            label=str(c),
         )
-        for c, color in zip(classes, colors, strict=True)
-    ]  # fmt: skip
 
 
 def _with_spread(x):
-    """Moves equal rows apart by a hair: the start by PCA needs variance."""
+    """Moves equal rows slightly apart: the start by PCA needs variance."""
     rng = np.random.default_rng(0)
     scale = 1e-4 * max(float(x.std()), 1e-12)
     return x + scale * rng.standard_normal(x.shape)

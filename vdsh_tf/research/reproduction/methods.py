@@ -9,6 +9,7 @@ from vdsh_tf.research.reproduction import networks
 from vdsh_tf.research.reproduction import sources
 from vdsh_tf.research.reproduction.tasks import Outcome
 from vdsh_tf.research.reproduction.tasks import Task
+from vdsh_tf.training.config import TrainingConfig
 
 CLOSED = ("lsh", "itq", "cca_itq", "sdh")
 SUBSET = ("ksh", "bre", "mlh", "fasthash")
@@ -28,10 +29,21 @@ SUBSET_NOTE = (
     "classes (the paper: 5,000 random rows for KSH and BRE, and on NUS-WIDE "
     "for all four); all others on the whole training part."
 )
-# About how many seconds a point takes with the budget `small`.
-_COSTS = {"vdsh": 55, "sdh": 10, "cca_itq": 3, "itq": 3, "lsh": 2, "ksh": 6,
-          "bre": 30, "mlh": 24, "fasthash": 80, "dsrh": 25, "dsch": 25,
-          "drsch": 25}  # fmt: skip
+# Estimated seconds of a point with the budget `small`.
+_COSTS = {
+    "vdsh": 55,
+    "sdh": 10,
+    "cca_itq": 3,
+    "itq": 3,
+    "lsh": 2,
+    "ksh": 6,
+    "bre": 30,
+    "mlh": 24,
+    "fasthash": 80,
+    "dsrh": 25,
+    "dsch": 25,
+    "drsch": 25,
+}
 
 
 def task(
@@ -45,38 +57,61 @@ def task(
     """The point of one method on one data set at one code length.
 
     Args:
-        figure: under which the point is kept.
-        data: name of `sources`; for a deep method its pictures are used.
+        figure: under which the point is stored.
+        data: name of `sources`; a deep method gets its images.
         name: "vdsh" or a name of the registry.
         bits: code length.
         budget: one of tasks.BUDGETS.
-        keep_codes: whether the queries' codes are kept for other points.
+        keep_codes: whether the queries' codes are stored for other points.
     """
+    rows = ROWS[budget]
+    config = networks.preset(data, bits, budget) if name == "vdsh" else None
+    own, fit = training(name, bits, budget, config)
     settings = {
-        "data": sources.PICTURES[data] if name in DEEP else data,
-        "rows": ROWS[budget], "method": name, "bits": bits, "seed": 0,
-    }  # fmt: skip
-    if name == "vdsh":
-        run = networks.preset(data, bits, budget)
-        settings["run"] = networks.run_settings(run)
-    else:
-        settings["options"] = options_of(name, budget)
+        "data": sources.IMAGES[data] if name in DEEP else data,
+        "rows": rows,
+        "method": name,
+        "bits": bits,
+        "seed": 0,
+        **own,
+    }
 
     def compute(context):
-        split = split_for(context.data, data, name, ROWS[budget])
-        if name == "vdsh":
-            fit = vdsh_fit(run)
-        else:
-            fit = method_fit(name, bits, settings["options"])
+        split = split_for(context.data, data, name, rows)
         result, query_codes = measure(fit, split, bits)
         arrays = {"codes": query_codes, "labels": split.query.y}
         return Outcome(result, arrays if keep_codes else None)
 
     return Task(
-        figure, f"{settings['data']}-{name}-{bits}", settings, compute,
+        figure,
+        f"{settings['data']}-{name}-{bits}",
+        settings,
+        compute,
         cost=5 if budget == "smoke" else _COSTS[name] * (0.6 + bits / 160),
-        headline=("map", "precision_r2"), unit="bits",
-    )  # fmt: skip
+        headline=("map", "precision_r2"),
+        unit="bits",
+    )
+
+
+def training(
+    name: str, bits: int, budget: str, config: TrainingConfig | None = None
+):
+    """How a method is trained: its settings, and a function of a split.
+
+    Args:
+        name: "vdsh" or a name of the registry.
+        bits: code length.
+        budget: one of tasks.BUDGETS.
+        config: of VDSH.
+
+    Returns:
+        Settings as a dictionary, and a function that trains on a split and
+        returns the encoder, the seconds and the number of rows used.
+    """
+    if config is not None:
+        return {"config": networks.config_settings(config)}, vdsh_fit(config)
+    options = options_of(name, budget)
+    return {"options": options}, method_fit(name, bits, options)
 
 
 def options_of(name: str, budget: str) -> dict:
@@ -91,17 +126,14 @@ def options_of(name: str, budget: str) -> dict:
 
 
 def split_for(library, data: str, name: str, rows: int | None):
-    """The rows that a method learns from: features, or pictures."""
+    """The rows that a method learns from: features, or images."""
     if name in DEEP:
         return library.images(data, rows)
     return library.split(data, rows)
 
 
 def method_fit(name: str, bits: int, options: dict):
-    """A function that trains a method on a split.
-
-    It returns the encoder, the seconds, and the number of rows used.
-    """
+    """A function that trains a method on a split, see `training`."""
 
     def fit(split):
         method = registry.make(name, bits, 0, **options)
@@ -114,11 +146,11 @@ def method_fit(name: str, bits: int, options: dict):
     return fit
 
 
-def vdsh_fit(run):
-    """As `method_fit`, for VDSH with the settings of a run."""
+def vdsh_fit(config: TrainingConfig):
+    """A function that trains VDSH on a split, see `training`."""
 
     def fit(split):
-        model, seconds = networks.train(run, split)
+        model, seconds = networks.train(config, split)
         return model.encode, seconds, len(split.train)
 
     return fit

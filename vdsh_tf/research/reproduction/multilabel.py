@@ -1,4 +1,4 @@
-"""Figure 9: items with several labels, in NUS-WIDE's place."""
+"""Figure 9: items with several labels, on substitutes for NUS-WIDE."""
 
 from vdsh_tf.research.reproduction import lines
 from vdsh_tf.research.reproduction import methods
@@ -39,7 +39,7 @@ def plan(budget: str) -> list[Task]:
 
 
 def reads(budget: str) -> list[Task]:
-    """VDSH and SDH on data with one label, to compare their gap with."""
+    """VDSH and SDH on data with one label, to compare VDSH's lead with."""
     return [
         retrieval.method_task(data, name, bits, budget)
         for data in SINGLE
@@ -49,30 +49,32 @@ def reads(budget: str) -> list[Task]:
 
 
 def show(results, budget: str, folder: str) -> Section:
-    """A picture and a table for each data set."""
-    pictures, tables, found = [], [], {}
+    """A plot and a table for each data set."""
+    plots, tables, found = [], [], {}
     for data in DATA:
         curves = lines.read(results, "multilabel", data_tasks(data, budget))
         found[data] = curves
         file = lines.draw(curves, data, folder, f"multilabel_{data}")
-        pictures.append((file, f"{data}: quality against code length"))
+        plots.append((file, f"{data}: quality against code length"))
         tables.append(
             lines.table(curves, data, f"multilabel_{data}", methods.SUBSET_NOTE)
         )
     single = lines_by_data(results, budget)
-    run = networks.preset(DATA[0], 64, budget)
+    config = networks.preset(DATA[0], 64, budget)
     return Section(
         "multilabel: items with several labels",
         "Figure 9, NUS-WIDE: VDSH is best throughout, but its lead over SDH "
         "is smaller than on data with one label.",
-        "NUS-WIDE itself was not at hand (its loader is "
-        '`datasets.load("nus_wide")`). In its place: tmc2007_500, texts '
+        "NUS-WIDE itself was not available (its loader is "
+        '`datasets.load("nus_wide")`). Instead: tmc2007_500, texts '
         "with 500 words and 22 labels, and corel16k001, images with 500 visual "
         "words and 153 labels. Items are relevant when they share a label; "
-        "100 queries a label, 5 for corel16k001; rows without any word are "
-        f"left out. VDSH is {networks.shape_text(run)}.",
-        pictures, tables, verdicts(found, single),
-    )  # fmt: skip
+        "100 queries per label, 5 for corel16k001; rows without any word are "
+        f"left out. VDSH is {networks.shape_text(config)}.",
+        plots,
+        tables,
+        verdicts(found, single),
+    )
 
 
 def lines_by_data(results, budget: str) -> dict:
@@ -80,11 +82,12 @@ def lines_by_data(results, budget: str) -> dict:
     tasks = reads(budget)
     return {
         data: lines.read(
-            results, "retrieval",
+            results,
+            "retrieval",
             [t for t in tasks if t.settings["data"] == data],
         )
         for data in SINGLE
-    }  # fmt: skip
+    }
 
 
 def lead(curves, metric: str = "map") -> float | None:
@@ -98,11 +101,13 @@ def lead(curves, metric: str = "map") -> float | None:
 
 
 def verdicts(found: dict, single: dict) -> list:
-    """Who is best, and how the lead over SDH compares."""
-    made = [not_testable(
-        "NUS-WIDE: VDSH is best throughout",
-        "NUS-WIDE was not at hand; see the two data sets below.",
-    )]  # fmt: skip
+    """Which method is best, and how the lead over SDH compares."""
+    made = [
+        not_testable(
+            "NUS-WIDE: VDSH is best throughout",
+            "NUS-WIDE was not available; see the two data sets below.",
+        )
+    ]
     made += [
         retrieval.ahead(curves, data, methods.SHALLOW)
         for data, curves in found.items()
@@ -115,11 +120,14 @@ def verdicts(found: dict, single: dict) -> list:
         made.append(judge(text, None, "VDSH and SDH on all four data sets."))
         return made
     shown = ", ".join(f"{d} {v:+.3f}" for d, v in leads.items())
-    made.append(judge(
-        text, max(several.values()) < min(one.values()),
-        "Rule: mean lead in mAP on both multi-label sets below that on "
-        f"MNIST and on CIFAR-10 GIST. {shown}.",
-    ))  # fmt: skip
+    made.append(
+        judge(
+            text,
+            max(several.values()) < min(one.values()),
+            "Rule: mean lead in mAP on both multi-label sets below that on "
+            f"MNIST and on CIFAR-10 GIST. {shown}.",
+        )
+    )
     return made
 
 

@@ -1,10 +1,11 @@
-"""Results on disk: one JSON file a point, written whole or not at all.
+"""Results on disk: one JSON file per point, written atomically.
 
     ROOT/points/FIGURE/KEY.json   settings, result, time, versions
     ROOT/points/FIGURE/KEY.npz    arrays that other points need
 
-A point counts as finished when its file is whole and was computed with the
-settings that are asked for; anything else is computed anew.
+A point counts as finished when its file is complete and was computed with the
+settings that are asked for; anything else is computed anew. Points of version
+0.1.0 are read, too.
 """
 
 import datetime
@@ -18,15 +19,21 @@ import numpy as np
 from absl import logging
 
 from vdsh_tf import files
+from vdsh_tf.research.reproduction import networks
 
 _FIELDS = {
-    "figure": str, "key": str, "settings": dict, "result": dict,
-    "seconds": (int, float), "date": str, "versions": dict,
-}  # fmt: skip
+    "figure": str,
+    "key": str,
+    "settings": dict,
+    "result": dict,
+    "seconds": (int, float),
+    "date": str,
+    "versions": dict,
+}
 
 
 class StorageError(RuntimeError):
-    """Results cannot be written; going on would only lose more of them."""
+    """Results cannot be written; to continue would only lose more of them."""
 
 
 class Point(NamedTuple):
@@ -76,7 +83,7 @@ class PointStore:
     """The results under one folder.
 
     Args:
-        root: folder; made when the first point is written.
+        root: folder; created when the first point is written.
     """
 
     def __init__(self, root: str):
@@ -96,8 +103,10 @@ class PointStore:
         except (ValueError, OSError) as error:
             logging.warning(
                 "%s is damaged and counts as missing; it will be computed "
-                "anew. Cause: %s", path, error,
-            )  # fmt: skip
+                "anew. Cause: %s",
+                path,
+                error,
+            )
             return None
         if point.arrays is not None and not self._arrays_whole(point):
             return None
@@ -131,18 +140,23 @@ class PointStore:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             digest = self._write_arrays(figure, key, arrays)
             point = Point(
-                figure, key, plain(settings), plain(result),
-                round(seconds, 2), now.strftime("%Y-%m-%d %H:%M"),
-                versions(), digest,
-            )  # fmt: skip
+                figure,
+                key,
+                plain(settings),
+                plain(result),
+                round(seconds, 2),
+                now.strftime("%Y-%m-%d %H:%M"),
+                versions(),
+                digest,
+            )
             text = json.dumps(point._asdict(), indent=1, allow_nan=False)
             files.write_text(path, text + "\n")
         except OSError as error:
             raise StorageError(
                 f"{path} could not be written: {error.strerror or error}. "
-                "All points finished before are safe. Make room, or give "
-                "another folder with --out, and run the same command again: "
-                "it goes on where it stopped."
+                "All points finished before are safe. Free some space, or "
+                "choose another folder as `root`, and run the same again: it "
+                "resumes where it stopped."
             ) from error
         return point
 
@@ -168,8 +182,9 @@ class PointStore:
         if not whole:
             logging.warning(
                 "%s is missing or damaged, so its point counts as missing; "
-                "it will be computed anew.", path,
-            )  # fmt: skip
+                "it will be computed anew.",
+                path,
+            )
         return whole
 
 
@@ -182,7 +197,9 @@ def _checked(data):
     unknown = set(data) - set(Point._fields)
     if unknown:
         raise ValueError(f"unknown fields {sorted(unknown)}")
-    return Point(**data)
+    return Point(
+        **{**data, "settings": networks.settings_from_0_1(data["settings"])}
+    )
 
 
 def _sha256(path):

@@ -1,7 +1,7 @@
 """Published mAP of the shallow methods beside what is measured here.
 
-The paper shows its results on these data as pictures only, so the numbers are
-another paper's, of a protocol that is near.
+The paper shows its results on these data as plots only, so the numbers are
+another paper's, with a similar protocol.
 """
 
 from vdsh_tf.research.reproduction import lines
@@ -15,17 +15,29 @@ SOURCE = (
 )
 BITS = 32
 MAP = {
-    "mnist": {"ksh": 0.897, "cca_itq": 0.714, "mlh": 0.652, "bre": 0.613,
-              "itq": 0.422, "lsh": 0.235},
-    "cifar10_gist": {"ksh": 0.346, "cca_itq": 0.288, "mlh": 0.207,
-                     "bre": 0.193, "itq": 0.172, "lsh": 0.120},
-}  # fmt: skip
+    "mnist": {
+        "ksh": 0.897,
+        "cca_itq": 0.714,
+        "mlh": 0.652,
+        "bre": 0.613,
+        "itq": 0.422,
+        "lsh": 0.235,
+    },
+    "cifar10_gist": {
+        "ksh": 0.346,
+        "cca_itq": 0.288,
+        "mlh": 0.207,
+        "bre": 0.193,
+        "itq": 0.172,
+        "lsh": 0.120,
+    },
+}
 REASONS = (
     "They rank 1,000 queries against the first 5,000 neighbours, here it is "
     "the whole database; they name neither the features nor the rows trained "
     "on. BRE has a Gaussian kernel here, which is the stronger; CCA-ITQ, MLH "
-    "and KSH see unit-length rows. SDH, FastHash, DSRH, DSCH and DRSCH have no "
-    "public number of a near protocol that we know of."
+    "and KSH get unit-length rows. For SDH, FastHash, DSRH, DSCH and DRSCH we "
+    "know of no published number with a similar protocol."
 )
 
 
@@ -35,9 +47,13 @@ def table(curves: lines.Curves, data: str) -> Table:
     for name, theirs in MAP[data].items():
         ours = lines.values(curves, name, "map").get(BITS)
         rows.append(
-            [style.TITLES[name], theirs, ours,
-             None if ours is None else ours - theirs]
-        )  # fmt: skip
+            [
+                style.TITLES[name],
+                theirs,
+                ours,
+                None if ours is None else ours - theirs,
+            ]
+        )
     return Table(
         f"published_{data}",
         f"{sources.TITLES[data]}: mAP at {BITS} bits, published and here",

@@ -1,4 +1,4 @@
-"""REPORT.md, tables and pictures, from the points on disk and nothing else."""
+"""REPORT.md, tables and plots, from the points on disk alone."""
 
 import os
 from collections import Counter
@@ -21,12 +21,12 @@ them.
 
 
 def write(store: points.PointStore, figures: list[Figure], budget: str) -> str:
-    """Writes REPORT.md, CSV files and pictures; returns the report's path.
+    """Writes REPORT.md, CSV files and plots; returns the report's path.
 
     Args:
-        store: where points are, and where the report goes.
+        store: where points are read and the report is written.
         figures: what to show.
-        budget: whose plan says which points there should be.
+        budget: its plan determines which points are expected.
     """
     os.makedirs(store.root, exist_ok=True)
     shown, parts, everything = [], [], []
@@ -51,7 +51,7 @@ def write(store: points.PointStore, figures: list[Figure], budget: str) -> str:
 
 
 def _origin(found, budget):
-    """Which budget, versions, dates and time are behind the report."""
+    """Budget, versions, dates and time of the report's points."""
     unique = {(p.figure, p.key): p for p in found}.values()
     if not unique:
         return f"Budget `{budget}`. No points yet."
@@ -72,7 +72,7 @@ def _origin(found, budget):
 
 
 def _summary(shown):
-    """One row a figure: how many verdicts of each kind, and holes."""
+    """One row per figure: verdicts of each kind, and missing points."""
     kinds = (sections.AGREES, sections.DIFFERS, sections.NOT_TESTABLE)
     rows = []
     for figure, section, planned in shown:
@@ -83,9 +83,11 @@ def _summary(shown):
             state += f", missing {len(planned.missing)}"
         rows.append([f"`{figure.name}`", state, *[count[k] for k in kinds]])
     table = sections.Table(
-        "summary", "Statements of the paper",
-        ["figure", "points", *kinds], rows,
-    )  # fmt: skip
+        "summary",
+        "Statements of the paper",
+        ["figure", "points", *kinds],
+        rows,
+    )
     body = table.markdown().split("\n", 2)[2]
     return f"## Summary\n\n{body}"
 

@@ -35,7 +35,7 @@ def bits_of(name: str, data: str, budget: str) -> tuple[int, ...]:
 
 
 def method_task(data: str, name: str, bits: int, budget: str) -> Task:
-    """A point of this figure; others read it too."""
+    """A point of this figure, which other figures read, too."""
     keep = name in MAPPED and bits == 64
     return methods.task("retrieval", data, name, bits, budget, keep)
 
@@ -55,28 +55,15 @@ def plan(budget: str) -> list[Task]:
 
 
 def show(results, budget: str, folder: str) -> Section:
-    """A picture, a table and the gaps for each data set; then verdicts."""
-    pictures, tables, panels = [], [], {}
+    """A plot and tables for each data set; then verdicts."""
+    plots, tables, panels = [], [], {}
     for data in PANELS:
         curves = lines.read(results, "retrieval", panel_tasks(data, budget))
         panels[data] = curves
         title = sources.TITLES[data]
         file = lines.draw(curves, title, folder, f"retrieval_{data}")
-        pictures.append((file, f"{title}: quality against code length"))
-        tables.append(
-            lines.table(
-                curves, title, f"retrieval_{data}",
-                f"{methods.SUBSET_NOTE} {_deep_note(data)}",
-            )
-        )  # fmt: skip
-        tables.append(gap_table(curves, data))
-        if data in published.MAP:
-            tables.append(published.table(curves, data))
-    shapes = "; ".join(
-        f"{sources.TITLES[data]}: "
-        f"{networks.shape_text(networks.preset(data, 64, budget))}"
-        for data in PANELS
-    )
+        plots.append((file, f"{title}: quality against code length"))
+        tables += panel_tables(curves, data)
     return Section(
         "retrieval: every method against code length",
         "Figure 6: precision and recall within radius 2 and mAP against 16 to "
@@ -84,30 +71,49 @@ def show(results, budget: str, folder: str) -> Section:
         "stable over code lengths; on CNN features VDSH and SDH are ahead of "
         "the deep methods, VDSH always first; FastHash has good mAP, but its "
         "precision falls with the length.",
-        "100 queries a class, the rest is database. Layers x width of VDSH: "
-        f"{shapes} (the paper: 48 x 256 on MNIST, 16 x 1,024 on CIFAR-10). "
-        "CNN features are EfficientNet-Lite0's, reduced to 128 numbers, in "
-        "place of vgg-f's 4,096. The deep methods share a small CNN made for "
-        "a CPU and see the pictures themselves.",
-        pictures, tables, verdicts(panels),
-    )  # fmt: skip
+        "100 queries per class, the rest is the database. Layers x width of "
+        f"VDSH: {_shapes_text(budget)} (the paper: 48 x 256 on MNIST, 16 x "
+        "1,024 on CIFAR-10). CNN features are EfficientNet-Lite0's, reduced "
+        "to 128 numbers, instead of vgg-f's 4,096. The deep methods share a "
+        "small CNN made for a CPU and get the images themselves.",
+        plots,
+        tables,
+        verdicts(panels),
+    )
 
 
-def gap_table(curves, data: str) -> Table:
+def panel_tables(curves, data: str) -> list[Table]:
+    """All numbers of a data set, VDSH's lead, and published numbers."""
+    note = methods.SUBSET_NOTE
+    if data != "cifar10_gist":
+        note += " DSRH, DSCH and DRSCH learn from the images."
+    title = sources.TITLES[data]
+    tables = [
+        lines.table(curves, title, f"retrieval_{data}", note),
+        lead_table(curves, data),
+    ]
+    if data in published.MAP:
+        tables.append(published.table(curves, data))
+    return tables
+
+
+def lead_table(curves, data: str) -> Table:
     """VDSH beside the best shallow method, by code length."""
     rows = []
     for bits in sorted(curves["vdsh"]):
         row = [bits]
         for metric in ("map", "precision_r2"):
             ours, name, best = rival(curves, bits, metric, methods.SHALLOW)
-            gap = None if None in (ours, best) else ours - best
-            row += [ours, style.TITLES.get(name), best, gap]
+            lead = None if None in (ours, best) else ours - best
+            row += [ours, style.TITLES.get(name), best, lead]
         rows.append(row)
     part = ["VDSH", "best shallow", "its", "ahead by"]
     return Table(
-        f"ahead_{data}", f"{sources.TITLES[data]}: VDSH and the best other",
-        ["bits", *[f"{m} {p}" for m in ("mAP", "P@r2") for p in part]], rows,
-    )  # fmt: skip
+        f"ahead_{data}",
+        f"{sources.TITLES[data]}: VDSH and the best other",
+        ["bits", *[f"{m} {p}" for m in ("mAP", "P@r2") for p in part]],
+        rows,
+    )
 
 
 def rival(curves, bits: int, metric: str, names):
@@ -122,20 +128,13 @@ def rival(curves, bits: int, metric: str, names):
 def verdicts(panels: dict) -> list[Verdict]:
     """Rules on the three data sets."""
     cnn = panels["cifar10_cnn"]
-    found = [
-        ahead(panels[data], sources.TITLES[data], methods.SHALLOW)
-        for data in ("mnist", "cifar10_gist")
-    ]
-    found += [
-        margins(panels[data], sources.TITLES[data])
-        for data in ("mnist", "cifar10_gist")
-    ]
-    found += [
-        stable(panels[data], sources.TITLES[data])
-        for data in ("mnist", "cifar10_gist")
-    ]
+    named = {
+        sources.TITLES[data]: panels[data] for data in ("mnist", "cifar10_gist")
+    }
     return [
-        *found,
+        *[ahead(c, title, methods.SHALLOW) for title, c in named.items()],
+        *[margins(c, title) for title, c in named.items()],
+        *[stable(c, title) for title, c in named.items()],
         ahead(cnn, sources.TITLES["cifar10_cnn"], methods.ALL[1:]),
         deep_behind(cnn, "vdsh"),
         deep_behind(cnn, "sdh"),
@@ -144,10 +143,10 @@ def verdicts(panels: dict) -> list[Verdict]:
 
 
 def ahead(curves, title: str, names) -> Verdict:
-    """VDSH first at every length, in mAP and P@r2."""
+    """VDSH is first at every length, in mAP and P@r2."""
     text = f"{title}: VDSH is ahead of every other method at every length"
     rule = "Rule: larger mAP and larger P@r2 at every length. "
-    lost, holes = [], holes_of(curves, ["vdsh", *names])
+    lost, missing = [], missing_points(curves, ["vdsh", *names])
     for bits in sorted(curves["vdsh"]):
         for metric in ("map", "precision_r2"):
             ours, name, best = rival(curves, bits, metric, names)
@@ -156,36 +155,37 @@ def ahead(curves, title: str, names) -> Verdict:
                     f"{lines.SHORT[metric]} at {bits} bits: "
                     f"{style.TITLES[name]} {best:.3f}, VDSH {ours:.3f}"
                 )
-    if holes and not lost:
-        return judge(text, None, f"{holes} points are missing.")
+    if missing and not lost:
+        return judge(text, None, f"{missing} points are missing.")
     ending = f"Not so for {'; '.join(lost)}." if lost else "So everywhere."
     return judge(text, not lost, rule + ending)
 
 
 def margins(curves, title: str, margin: float = 0.05) -> Verdict:
-    """VDSH far ahead of the best shallow method in mAP."""
+    """VDSH's mAP is far above the best shallow method's."""
     text = f"{title}: the margins are large"
-    gaps = {}
+    leads = {}
     for bits in sorted(curves["vdsh"]):
         ours, _, best = rival(curves, bits, "map", methods.SHALLOW)
         if None in (ours, best):
             return judge(text, None, f"{bits} bits are needed.")
-        gaps[bits] = ours - best
-    shown = ", ".join(f"{b} bits {g:+.3f}" for b, g in gaps.items())
+        leads[bits] = ours - best
+    shown = ", ".join(f"{b} bits {v:+.3f}" for b, v in leads.items())
     return judge(
-        text, min(gaps.values()) >= margin,
+        text,
+        min(leads.values()) >= margin,
         f"Rule: mAP at least {margin} above the best shallow method at every "
         f"length. {shown}.",
-    )  # fmt: skip
+    )
 
 
 def stable(curves, title: str) -> Verdict:
-    """VDSH's precision moves least over code lengths."""
+    """VDSH's precision varies least over code lengths."""
     text = f"{title}: VDSH is the most stable over code lengths"
     spread = {}
     for name in methods.ALL:
         line = lines.values(curves, name, "precision_r2")
-        # A method near chance is stable, too; it says nothing.
+        # A method near chance is stable, too, but says nothing.
         if len(line) >= 3 and max(line.values()) > 0.3:
             spread[name] = max(line.values()) - min(line.values())
     if "vdsh" not in spread or len(spread) < 2:
@@ -195,10 +195,11 @@ def stable(curves, title: str) -> Verdict:
         for n, v in sorted(spread.items(), key=lambda item: item[1])
     )
     return judge(
-        text, min(spread, key=spread.get) == "vdsh",
+        text,
+        min(spread, key=spread.get) == "vdsh",
         "Rule: smallest distance from largest to smallest P@r2, of methods "
         f"with three lengths or more that ever exceed .3. {shown}.",
-    )  # fmt: skip
+    )
 
 
 def deep_behind(curves, name: str) -> Verdict:
@@ -215,10 +216,11 @@ def deep_behind(curves, name: str) -> Verdict:
         worst[style.TITLES[deep]] = min(ours[b] - theirs[b] for b in common)
     shown = ", ".join(f"{n} {g:+.3f}" for n, g in worst.items())
     return judge(
-        text, min(worst.values()) > 0,
+        text,
+        min(worst.values()) > 0,
         "Rule: larger mAP at every common length. Smallest lead: "
         f"{shown}. The deep methods here have a small CNN from scratch.",
-    )  # fmt: skip
+    )
 
 
 def fasthash_falls(curves) -> Verdict:
@@ -231,21 +233,24 @@ def fasthash_falls(curves) -> Verdict:
     first, last = min(mean), max(mean)
     change = mean[last] - mean[first], ball[last] - ball[first]
     return judge(
-        text, change[0] > -0.02 and change[1] < -0.1,
+        text,
+        change[0] > -0.02 and change[1] < -0.1,
         f"Rule: from {first} to {last} bits mAP falls by less than .02 "
         f"({change[0]:+.3f}) and P@r2 by more than .1 ({change[1]:+.3f}).",
-    )  # fmt: skip
+    )
 
 
-def holes_of(curves, names) -> int:
+def missing_points(curves, names) -> int:
     """Number of missing points of these methods."""
     return sum(r is None for n in names for r in curves.get(n, {}).values())
 
 
-def _deep_note(data):
-    if data == "cifar10_gist":
-        return ""
-    return "DSRH, DSCH and DRSCH learn from the pictures."
+def _shapes_text(budget):
+    return "; ".join(
+        f"{sources.TITLES[data]}: "
+        f"{networks.shape_text(networks.preset(data, 64, budget))}"
+        for data in PANELS
+    )
 
 
 FIGURE = Figure("retrieval", "every method against code length", plan, show)

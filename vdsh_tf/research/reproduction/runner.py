@@ -1,4 +1,4 @@
-"""Computes the points of figures: resumable, and past single failures."""
+"""Computes the points of figures; resumes, and continues after failures."""
 
 import time
 from collections.abc import Callable
@@ -7,6 +7,7 @@ from typing import NamedTuple
 from absl import logging
 
 from vdsh_tf.research.reproduction import points
+from vdsh_tf.research.reproduction import sections
 from vdsh_tf.research.reproduction import sources
 from vdsh_tf.research.reproduction.tasks import Context
 from vdsh_tf.research.reproduction.tasks import Task
@@ -20,7 +21,7 @@ class Failure(NamedTuple):
 
 
 class Clock:
-    """Time spent, and an estimate of what remains from the costs of tasks."""
+    """Time spent, and an estimate of the rest from the costs of tasks."""
 
     def __init__(self, total_cost: float):
         self.start = time.perf_counter()
@@ -44,7 +45,7 @@ class Clock:
 
 
 def unique(tasks: list[Task]) -> list[Task]:
-    """Tasks without those that several figures share, in order."""
+    """Tasks in order, those that several figures share only once."""
     first = {}
     for task in tasks:
         first.setdefault(task.place, task)
@@ -54,7 +55,7 @@ def unique(tasks: list[Task]) -> list[Task]:
 def run(
     tasks: list[Task], context: Context, say: Callable[[str], None]
 ) -> list[Failure]:
-    """Computes what is not there yet, a line of progress for each point.
+    """Computes what is not finished yet, with one progress line per point.
 
     Args:
         tasks: the plan; earlier tasks may be read by later ones.
@@ -68,42 +69,52 @@ def run(
         points.StorageError: results cannot be written.
     """
     tasks = unique(tasks)
-    found = {
+    finished = {
         task.place
         for task in tasks
         if context.store.finished(*task.place, task.settings)
     }
-    clock = Clock(sum(t.cost for t in tasks if t.place not in found))
-    failures, lost = [], set()
+    clock = Clock(sum(t.cost for t in tasks if t.place not in finished))
+    failures: list[Failure] = []
     for number, task in enumerate(tasks, start=1):
-        if task.place in found:
+        if task.place in finished:
             continue
         label = f"[{number}/{len(tasks)}] {task.title()}"
         try:
             point = compute(task, context)
         except points.StorageError:
             raise
-        except sources.MissingDataError as error:
-            clock.skip(task)
-            failures.append(Failure(task.title(), str(error)))
-            if str(error) not in lost:
-                say(f"{label}: data is missing. {error}")
-                lost.add(str(error))
         except Exception as error:
-            logging.exception("%s failed", task.title())
             clock.skip(task)
-            reason = f"{type(error).__name__}: {error}"
-            failures.append(Failure(task.title(), reason))
-            say(f"{label}: failed. {reason}")
+            failure, line = _explain(task, error)
+            if not _said_before(error, failures):
+                say(f"{label}: {line}")
+            failures.append(failure)
         else:
             clock.add(task, point.seconds)
             say(
                 f"{label}: {headline(task, point.result)}"
                 f"{point.seconds:.0f} s ({clock.text()})"
             )
-    if found:
-        say(f"{len(found)} of {len(tasks)} points were finished before.")
+    if finished:
+        say(f"{len(finished)} of {len(tasks)} points were finished before.")
     return failures
+
+
+def _said_before(error, failures):
+    """Whether the same data was missing before: one line is enough."""
+    return isinstance(error, sources.MissingDataError) and any(
+        failure.reason == str(error) for failure in failures
+    )
+
+
+def _explain(task, error):
+    """The failure of a task, and its progress line."""
+    if isinstance(error, sources.MissingDataError):
+        return Failure(task.title(), str(error)), f"data is missing. {error}"
+    logging.error("%s failed", task.title(), exc_info=error)
+    reason = f"{type(error).__name__}: {error}"
+    return Failure(task.title(), reason), f"failed. {reason}"
 
 
 def compute(task: Task, context: Context) -> points.Point:
@@ -120,7 +131,7 @@ def compute(task: Task, context: Context) -> points.Point:
 
 
 def headline(task: Task, result: dict) -> str:
-    """The results that a line of progress shows."""
+    """The results that a progress line shows."""
     names = {"map": "mAP", "precision_r2": "P@r2", "recall_r2": "R@r2"}
     shown = [
         f"{names.get(name, name.replace('_', ' '))} {short(result[name])}, "
@@ -131,11 +142,5 @@ def headline(task: Task, result: dict) -> str:
 
 
 def short(value: float) -> str:
-    """A number for a line of progress: .937, 12.5, 3."""
-    if isinstance(value, int):
-        return str(value)
-    return (
-        f"{value:.3f}".replace("0.", ".", 1)
-        if abs(value) < 1
-        else (f"{value:.2f}")
-    )
+    """A number for a progress line: .937, 12.50, 3."""
+    return sections.cell_text(value, 3 if abs(value) < 1 else 2)

@@ -18,7 +18,7 @@ class Verdict:
     """What the numbers say about a statement of the paper.
 
     Attributes:
-        statement: the paper's, in other words.
+        statement: the paper's, rephrased.
         verdict: AGREES, DIFFERS or NOT_TESTABLE.
         why: the numbers, and the rule that was applied.
     """
@@ -37,6 +37,11 @@ def judge(statement: str, holds: bool | None, why: str) -> Verdict:
     return Verdict(statement, AGREES if holds else DIFFERS, why)
 
 
+def undecided(statements, why: str) -> list[Verdict]:
+    """Verdicts whose rules need points that are missing."""
+    return [judge(statement, None, why) for statement in statements]
+
+
 def not_testable(statement: str, why: str) -> Verdict:
     """A statement that these data or this machine cannot test."""
     return Verdict(statement, NOT_TESTABLE, why)
@@ -44,14 +49,14 @@ def not_testable(statement: str, why: str) -> Verdict:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Rows of text and numbers; None is a hole.
+    """Rows of text and numbers; None is a missing number.
 
     Attributes:
         name: of its CSV file.
         caption: what it shows.
         header: names of the columns.
         rows: cells.
-        note: what a reader must know about it.
+        note: remarks below the table.
         digits: decimals of numbers.
     """
 
@@ -64,9 +69,11 @@ class Table:
 
     def markdown(self) -> str:
         lines = [
-            f"**{self.caption}** ([{self.name}.csv]({self.name}.csv))", "",
-            _row(self.header), _row(["---"] * len(self.header)),
-        ]  # fmt: skip
+            f"**{self.caption}** ([{self.name}.csv]({self.name}.csv))",
+            "",
+            _row(self.header),
+            _row(["---"] * len(self.header)),
+        ]
         lines += [
             _row([cell_text(c, self.digits) for c in r]) for r in self.rows
         ]
@@ -91,30 +98,42 @@ class Section:
         title: heading.
         paper: which figure of the paper, and what it shows.
         here: what was done here, and where it differs.
-        pictures: names of PNG files with their captions.
+        plots: names of PNG files with their captions.
         tables, verdicts: in order.
     """
 
     title: str
     paper: str
     here: str
-    pictures: list[tuple[str, str]]
+    plots: list[tuple[str, str]]
     tables: list[Table]
     verdicts: list[Verdict]
 
     def markdown(self, missing: list[str]) -> str:
-        lines = [f"## {self.title}", "", f"*The paper:* {self.paper}", "",
-                 f"*Here:* {self.here}"]  # fmt: skip
+        lines = [
+            f"## {self.title}",
+            "",
+            f"*The paper:* {self.paper}",
+            "",
+            f"*Here:* {self.here}",
+        ]
         if missing:
             lines += ["", missing_text(missing)]
-        for file, caption in self.pictures:
+        for file, caption in self.plots:
             vector = file.replace(".png", ".svg")
-            lines += ["", f"![{caption}]({file})", "",
-                      f"{caption} ([vector]({vector}))"]  # fmt: skip
+            lines += [
+                "",
+                f"![{caption}]({file})",
+                "",
+                f"{caption} ([vector]({vector}))",
+            ]
         for table in self.tables:
             lines += ["", table.markdown()]
-        lines += ["", _row(["the paper says", "verdict", "why"]),
-                  _row(["---"] * 3)]  # fmt: skip
+        lines += [
+            "",
+            _row(["the paper says", "verdict", "why"]),
+            _row(["---"] * 3),
+        ]
         lines += [
             _row([v.statement, f"**{v.verdict}**", v.why])
             for v in self.verdicts
@@ -128,14 +147,17 @@ class Section:
 
 
 def missing_text(missing: list[str]) -> str:
-    """A warning that names the holes."""
+    """A warning that names the missing points."""
     shown = ", ".join(f"`{key}`" for key in missing[:8])
     more = f" and {len(missing) - 8} more" if len(missing) > 8 else ""
-    return f"**missing: {len(missing)} points** ({shown}{more}); holes read -."
+    return (
+        f"**missing: {len(missing)} points** ({shown}{more}); their numbers "
+        f"are shown as {MISSING}."
+    )
 
 
 def cell_text(cell, digits: int = 3) -> str:
-    """A cell as people read it; a hole is a dash."""
+    """A cell as text; a missing number is a dash."""
     if cell is None:
         return MISSING
     if isinstance(cell, float):

@@ -1,13 +1,9 @@
-"""The data of the experiments, each loaded once and by one protocol."""
+"""The data of the experiments, each loaded once and split alike."""
 
 import dataclasses
 import os
 
-import numpy as np
-
 from vdsh_tf.data import datasets
-from vdsh_tf.data import inputs
-from vdsh_tf.data import sources
 from vdsh_tf.research.baselines import method
 
 # Files of features: what they hold, and queries drawn from each label.
@@ -25,8 +21,8 @@ TITLES = {
     "tmc2007_500": "tmc2007_500",
     "corel16k001": "corel16k001",
 }
-# Where the pictures are whose features a data set holds.
-PICTURES = {
+# The data set with the images whose features a data set holds.
+IMAGES = {
     "digits": "digits",
     "mnist": "mnist",
     "cifar10": "cifar10",
@@ -40,13 +36,13 @@ class MissingDataError(RuntimeError):
 
 
 class Library:
-    """Loads data sets when they are first asked for, and keeps them.
+    """Loads data sets on first use, and keeps them.
 
     Args:
         data_dir: prepared tensorflow-datasets folder; None for its default.
         features_dir: folder with the files of FILES; default
             VDSH_FEATURES_DIR.
-        paths: other places of single files, by data set.
+        paths: of single files that lie elsewhere, by data set.
         seed: of every split.
     """
 
@@ -82,8 +78,8 @@ class Library:
         return limited(found, rows, self.seed)
 
     def images(self, name: str, rows: int | None = None) -> datasets.Split:
-        """The pictures [n, height, width, channels] behind a data set."""
-        split = self.split(PICTURES[name], rows)
+        """The images [n, height, width, channels] behind a data set."""
+        split = self.split(IMAGES[name], rows)
 
         def shaped(part):
             x = part.x.reshape(-1, *split.image_shape)
@@ -99,8 +95,13 @@ class Library:
     def _load(self, name):
         if name not in FILES:
             return datasets.load(name, data_dir=self.data_dir, seed=self.seed)
-        x, y = sources.read("npz", None, self._path(name))
-        return labelled_split(name, x, y, FILES[name][2], self.seed)
+        split = datasets.load(
+            "npz",
+            path=self._path(name),
+            queries_per_class=FILES[name][2],
+            seed=self.seed,
+        )
+        return dataclasses.replace(split, name=name)
 
     def _path(self, name):
         file, what, _ = FILES[name]
@@ -110,29 +111,12 @@ class Library:
         if path is None or not os.path.isfile(path):
             raise FileNotFoundError(
                 f"{file} ({what}) must exist. Received: "
-                f"{path or 'no folder'}. Give the folder that holds it with "
-                "--features_dir or VDSH_FEATURES_DIR, or the file itself with "
-                f"--{name}_path; it is an .npz file with `features` [n, d] "
+                f"{path or 'no folder'}. Give the folder that holds it as "
+                "`features_dir` or VDSH_FEATURES_DIR, or the file itself as "
+                f"`{name}_path`; it is an .npz file with `features` [n, d] "
                 "and `labels` ([n] integers or [n, C] of 0 and 1)."
             )
         return path
-
-
-def labelled_split(name, x, y, queries_per_class, seed) -> datasets.Split:
-    """Splits labelled rows; rows without any feature are left out."""
-    x, y = np.asarray(x, np.float32), np.asarray(y)
-    if len(x) != len(y):
-        raise ValueError(
-            "Every row of features needs its label. Received: "
-            f"{len(x)} rows and {len(y)} labels."
-        )
-    some = x.any(axis=1)
-    everything = datasets.Part(*inputs.check_pair(x[some], y[some]))
-    rng = np.random.default_rng(seed)
-    query, train = datasets.draw_per_class(everything, queries_per_class, rng)
-    empty = datasets.Part(train.x[:0], train.y[:0])
-    classes = datasets.count_classes(everything.y)
-    return datasets.Split(name, query, train, empty, classes)
 
 
 def limited(split, rows: int | None, seed: int) -> datasets.Split:

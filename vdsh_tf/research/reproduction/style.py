@@ -1,10 +1,10 @@
-"""One look for all pictures: colours, names and files."""
+"""One style for all plots: colours, names, legends and files."""
 
 import os
 
 from vdsh_tf import files
 
-# One colour a method, everywhere; VDSH is black and thick.
+# One colour per method, everywhere; VDSH is black and thick.
 COLORS = {
     "vdsh": "#000000",
     "sdh": "#d62728",
@@ -40,13 +40,32 @@ TITLES = {
     "backprop_grown": "back-propagation, grown depth",
 }
 MARKERS = dict(
-    zip(COLORS, ("o", "s", "^", "v", "D", "P", "X", "<", ">", "h", "p", "d",
-                 "*", "H", "8"), strict=True)
-)  # fmt: skip
+    zip(
+        COLORS,
+        (
+            "o",
+            "s",
+            "^",
+            "v",
+            "D",
+            "P",
+            "X",
+            "<",
+            ">",
+            "h",
+            "p",
+            "d",
+            "*",
+            "H",
+            "8",
+        ),
+        strict=True,
+    )
+)
 
 
 def line(name: str) -> dict:
-    """How a method's line looks."""
+    """Style of a method's line."""
     return {
         "color": COLORS[name],
         "marker": MARKERS[name],
@@ -58,7 +77,7 @@ def line(name: str) -> dict:
 
 
 def new_figure(width: float, height: float):
-    """An empty picture, in inches."""
+    """An empty figure, its size in inches."""
     import matplotlib.figure
 
     return matplotlib.figure.Figure(
@@ -74,6 +93,24 @@ def save(figure, folder: str, name: str) -> str:
         with files.replacing(path) as partial:
             figure.savefig(partial, dpi=130)
     return f"{name}.png"
+
+
+def legend(figure, axes, columns: int, **options) -> None:
+    """One legend below all panels, with the lines of `axes`."""
+    handles, labels = axes.get_legend_handles_labels()
+    if handles:
+        figure.legend(
+            handles,
+            labels,
+            loc="outside lower center",
+            ncols=columns,
+            **{"frameon": False, **options},
+        )
+
+
+def mark_missing(axes) -> None:
+    """Says in a panel that its points are missing."""
+    axes.text(0.5, 0.5, "missing", transform=axes.transAxes, ha="center")
 
 
 def class_colors(count: int):

@@ -1,4 +1,4 @@
-"""What a figure is made of: points to compute, and how to show them."""
+"""What a figure consists of: points to compute, and how to show them."""
 
 import dataclasses
 from collections.abc import Callable
@@ -18,7 +18,7 @@ class Outcome(NamedTuple):
 
     Attributes:
         result: numbers, plain JSON.
-        arrays: what other tasks need of it, or None.
+        arrays: what other tasks need from it, or None.
     """
 
     result: dict[str, Any]
@@ -41,9 +41,9 @@ class Task:
         figure, key: its place in the store.
         settings: all that determines its result, plain JSON.
         compute: function of a Context that returns an Outcome.
-        cost: about how many seconds it takes on two cores; only ratios
-            matter, for the time that remains.
-        headline: names of the results to show in a line of progress.
+        cost: estimated seconds on two cores; only ratios matter, for the
+            remaining time.
+        headline: names of the results that the progress line shows.
         unit: what the number at the end of the key counts.
     """
 
@@ -65,7 +65,7 @@ class Task:
 
 
 class Results:
-    """The points of a plan that are there; the report's only source.
+    """The points of a plan that are finished; the report's only source.
 
     Args:
         store: PointStore.
@@ -106,13 +106,13 @@ class Figure:
     """One experiment of the paper.
 
     Attributes:
-        name: as given to --figure.
+        name: by which it is chosen.
         title: heading in the report.
         plan: function of a budget's name that returns the tasks.
-        show: function of Results, the budget's name and a folder for
-            pictures that returns a `sections.Section`.
+        show: function of Results, the budget's name and a folder for plots
+            that returns a `sections.Section`.
         reads: function of a budget's name: tasks of other figures whose
-            results it shows if they are there.
+            results it shows if they are finished.
     """
 
     name: str

@@ -26,33 +26,38 @@ LAYERS = {
 }
 ROUNDS = {"smoke": 1, "small": 5, "full": 9}
 TITLES = {
-    "nodes": "nodes a layer (8 layers)",
+    "nodes": "nodes per layer (8 layers)",
     "layers": "layers (64 nodes each)",
 }
 
 
 def line_task(line: str, budget: str) -> Task:
     """Time of a step at every size of a line, taken in turns."""
-    sizes = (WIDTHS if line == "nodes" else LAYERS)[budget]
+    sizes = _sizes(line, budget)
     rounds = ROUNDS[budget]
 
     def compute(context):
         made = {
             n: steps.training_step(
-                784, n if line == "layers" else 8,
-                n if line == "nodes" else 64, 64, BATCH,
+                784,
+                n if line == "layers" else 8,
+                n if line == "nodes" else 64,
+                64,
+                BATCH,
             )
             for n in sizes
-        }  # fmt: skip
+        }
         seconds = steps.seconds_each(made, rounds=rounds, calls=4)
         return Outcome({"sizes": sizes, "seconds": list(seconds.values())})
 
     return Task(
-        "time", line,
+        "time",
+        line,
         {"sizes": sizes, "rounds": rounds, "batch": BATCH, "bits": 64},
-        compute, cost={"smoke": 10, "small": 45, "full": 80}[budget],
+        compute,
+        cost={"smoke": 10, "small": 45, "full": 80}[budget],
         headline=(),
-    )  # fmt: skip
+    )
 
 
 def plan(budget: str) -> list[Task]:
@@ -61,7 +66,7 @@ def plan(budget: str) -> list[Task]:
 
 
 def large(sizes, seconds) -> tuple:
-    """The upper half of a line, where fixed costs no longer rule."""
+    """The upper half of a line, where fixed costs no longer dominate."""
     start = len(sizes) // 2 if len(sizes) > 3 else 0
     return sizes[start:], seconds[start:]
 
@@ -75,13 +80,20 @@ def show(results, budget: str, folder: str) -> Section:
         for i, size in enumerate(sizes):
             seconds = result and result["seconds"][i]
             rows.append(
-                [line, size, seconds and 1e3 * seconds,
-                 seconds and seconds * EPOCH / BATCH]
-            )  # fmt: skip
+                [
+                    line,
+                    size,
+                    seconds and 1e3 * seconds,
+                    seconds and seconds * EPOCH / BATCH,
+                ]
+            )
     table = Table(
-        "time", "Time of training, one sweep a batch",
-        ["line", "size", "ms a step", "s an epoch of MNIST"], rows, digits=1,
-    )  # fmt: skip
+        "time",
+        "Time of training, one sweep per batch",
+        ["line", "size", "ms per step", "s per epoch of MNIST"],
+        rows,
+        digits=1,
+    )
     return Section(
         "time: training time against nodes and layers",
         "Figure 4: on a CPU and on a GPU, time is roughly quadratic in the "
@@ -89,8 +101,10 @@ def show(results, budget: str, folder: str) -> Section:
         "nodes).",
         f"One online step on {BATCH} rows of 784, median of turns; an epoch "
         f"is {EPOCH:,} rows. On the CPU.",
-        [(draw(found, folder), "Time of an epoch")], [table], verdicts(found),
-    )  # fmt: skip
+        [(draw(found, folder), "Time per epoch")],
+        [table],
+        verdicts(found),
+    )
 
 
 def verdicts(found: dict) -> list:
@@ -108,38 +122,44 @@ def verdicts(found: dict) -> list:
         slope = steps.exponent(*part)
         made.append(
             judge(
-                text, low <= slope <= high,
+                text,
+                low <= slope <= high,
                 f"Rule: exponent from {low} to {high} over sizes "
                 f"{part[0][0]} to {part[0][-1]}. Exponent {slope:.2f}.",
             )
-        )  # fmt: skip
+        )
     made.append(not_testable("The same holds on a GPU", "No GPU was used."))
     return made
 
 
 def draw(found: dict, folder: str) -> str:
-    """Log scales; a grey line shows the slope that the paper names."""
+    """Log scales; a grey line shows the slope that the paper states."""
     import matplotlib.ticker
 
     figure = style.new_figure(9.5, 4)
     for axes, (line, result), power in zip(
         figure.subplots(1, 2), found.items(), (2, 1), strict=True
     ):
-        axes.set(xlabel=TITLES[line], ylabel="seconds an epoch, 69,000 rows")
+        axes.set(xlabel=TITLES[line], ylabel="seconds per epoch, 69,000 rows")
         if result is None:
-            axes.text(
-                0.5, 0.5, "missing", transform=axes.transAxes, ha="center"
-            )
+            style.mark_missing(axes)
             continue
         sizes = np.array(result["sizes"], float)
         seconds = np.array(result["seconds"]) * EPOCH / BATCH
-        axes.loglog(sizes, seconds, color=style.COLORS["vdsh"], marker="o",
-                    linewidth=2, label="VDSH, CPU")  # fmt: skip
+        axes.loglog(
+            sizes,
+            seconds,
+            color=style.COLORS["vdsh"],
+            marker="o",
+            linewidth=2,
+            label="VDSH, CPU",
+        )
         guide = seconds[-1] * (sizes / sizes[-1]) ** power
         name = {1: "linear", 2: "quadratic"}[power]
         shown = guide > seconds.min() / 3
-        axes.loglog(sizes[shown], guide[shown], "--", color="#999999",
-                    label=name)  # fmt: skip
+        axes.loglog(
+            sizes[shown], guide[shown], "--", color="#999999", label=name
+        )
         axes.set_xticks(sizes, [f"{n:.0f}" for n in sizes])
         axes.minorticks_off()
         axes.yaxis.set_major_locator(

@@ -1,0 +1,34 @@
+"""Quality over training time."""
+
+from absl.testing import absltest
+
+from tests.support import case
+from vdsh_tf.research.benchmarks import quality
+
+
+class MeasureTest(case.TestCase):
+    def test_time_to_quality(self):
+        points = [
+            quality.Point(1.0, 4, 0.5, 0, 0),
+            quality.Point(2.0, 4, 0.9, 0, 0),
+            quality.Point(3.0, 8, 0.8, 0, 0),
+        ]
+        self.assertEqual(quality.time_to(points, 0.8), 2.0)
+        self.assertIsNone(quality.time_to(points, 0.95))
+        self.assertEqual(quality.time_to_stay(points, 0.8), 2.0)
+        self.assertEqual(quality.time_to_stay(points, 0.5), 1.0)
+        self.assertIsNone(quality.time_to_stay(points, 0.85))
+        self.assertEqual(quality.at_time(points, 2.5), points[1])
+        self.assertIsNone(quality.at_time(points, 0.5))
+
+    def test_mean_of_runs(self):
+        runs = [
+            [quality.Point(1.0, 4, 0.5, 0.1, 0.2)],
+            [quality.Point(3.0, 4, 0.7, 0.3, 0.4)],
+        ]
+        (got,) = quality.mean_points(runs)
+        self.assert_close(got, [2.0, 4, 0.6, 0.2, 0.3])
+
+
+if __name__ == "__main__":
+    absltest.main()

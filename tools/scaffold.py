@@ -1,0 +1,121 @@
+"""What all tools share: flags, messages, errors as exit codes.
+
+A tool states its flags as one frozen dataclass of `vdsh_tf.config.setting`s,
+and its work as a function of it:
+
+    def main(argv=None) -> int:
+        return scaffold.run(work, Args, __doc__, argv)
+
+    if __name__ == "__main__":
+        sys.exit(main())
+
+It imports what needs TensorFlow inside its functions: `--help` then comes at
+once, and TensorFlow's start-up messages are off before it starts.
+
+Exit codes: 0 done, 1 an error that the message explains, 2 wrong flags, 130
+interrupted.
+"""
+
+import contextlib
+import dataclasses
+import os
+import sys
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import Any
+
+import tqdm
+
+from vdsh_tf.config import SWITCH
+from vdsh_tf.config import setting
+from vdsh_tf.tools import flags
+from vdsh_tf.tools import quiet
+
+ERRORS = (ValueError, OSError, RuntimeError, MemoryError, ImportError)
+
+
+@dataclasses.dataclass(frozen=True)
+class Common:
+    """A flag of every tool that has no other meaning for it."""
+
+    verbose: bool = setting(
+        False, SWITCH, "Show warnings and TensorFlow's own messages, too."
+    )
+
+
+def run(
+    work: Callable[[Any], None],
+    args_class: Any,
+    doc: str | None,
+    argv: Sequence[str] | None = None,
+    interrupted: str = "interrupted",
+) -> int:
+    """Parses the flags, does the work, and says in one line what went wrong.
+
+    Args:
+        work: the tool, a function of its flags.
+        args_class: frozen dataclass of the flags. A class method
+            `defaults(argv)` makes an instance where defaults depend on flags.
+        doc: the tool's docstring, which `--help` begins with.
+        argv: the flags; default those of this process.
+        interrupted: what to say after Ctrl-C.
+
+    Returns:
+        The exit code.
+    """
+    argv = sys.argv[1:] if argv is None else list(argv)
+    prog = program(work)
+    try:
+        args, verbose = _parse(args_class, doc or "", prog, argv)
+        with quiet.messages(verbose):
+            work(args)
+        sys.stdout.flush()
+    except flags.HelpShown:
+        return 0
+    except flags.UsageError as error:
+        return _fail(f"error: {error} See `{prog} --help`.", 2)
+    except KeyboardInterrupt:
+        return _fail(interrupted, 130)
+    except BrokenPipeError:
+        # The reader of the output, such as `head`, has seen enough.
+        _write_nowhere()
+    except ERRORS as error:
+        return _fail(f"error: {error}", 1)
+    return 0
+
+
+def program(work: Callable) -> str:
+    """How the tool was called: `python tools/NAME.py` or `vdsh NAME`."""
+    if work.__module__ == "__main__":
+        return f"python {os.path.relpath(sys.argv[0])}"
+    name = work.__module__.removeprefix("vdsh_tf.tools.")
+    return f"vdsh {name.replace('.', '/')}"
+
+
+@contextlib.contextmanager
+def progress(total: int, unit: str) -> Iterator[Callable[[int], None]]:
+    """Yields a function of the number done; a bar, on a terminal only."""
+    with tqdm.tqdm(total=total, unit=unit, disable=None) as bar:
+        yield lambda done: bar.update(done - bar.n)
+
+
+def _parse(args_class, doc, prog, argv) -> tuple[Any, bool]:
+    """The tool's flags, and whether to show all messages."""
+    make = getattr(args_class, "defaults", None)
+    base = make(argv) if make else args_class()
+    if hasattr(base, "verbose"):
+        return flags.parse(base, doc, prog, argv), False
+    args, common = flags.parse((base, Common()), doc, prog, argv)
+    return args, common.verbose
+
+
+def _write_nowhere() -> None:
+    """Lets Python end without another try to write to a closed pipe."""
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
+def _fail(text: str, code: int) -> int:
+    print(text, file=sys.stderr)
+    return code
