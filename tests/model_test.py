@@ -178,7 +178,12 @@ class ScheduleTest(case.TestCase):
         x, y = _data()
         trained = []
         for optimizer in (None, keras.optimizers.SGD(1.0)):
-            model = _model(optimizer, dtype="float64", alpha_theta=0.2)
+            model = _model(
+                optimizer,
+                dtype="float64",
+                alpha_theta=0.2,
+                preserve_error_norm=False,
+            )
             model.fit(x, y, batch_size=len(x), verbose=0)
             trained.append(_kernels(model)[:-1])
         for a, b in zip(*trained, strict=True):
@@ -279,6 +284,7 @@ class SavingTest(case.TestCase):
         {"jacobi": False, "mean_damping": 0.1},
         {"preserve_error_norm": True, "code_steps": 2},
         {"preserve_error_norm": True, "sweeps": 2},
+        {"preserve_error_norm": True, "jacobi": False},
     )
     def test_settings_that_exclude_each_other(self, **settings):
         with self.assertRaisesRegex(ValueError, "must be"):
@@ -328,11 +334,12 @@ class CostTest(case.TestCase):
         ]
         return sum("MatMul" in kind for kind in kinds), kinds
 
-    def test_at_most_four_matmuls_per_layer(self):
-        few, _ = self._matmuls(4)
-        many, kinds = self._matmuls(24)
-        self.assertEqual(many - few, 4 * 20)
-        self.assertLessEqual(many, 4 * 24 + 8)
+    @parameterized.parameters((None, 3), (False, 4))
+    def test_products_per_layer(self, preserve, products):
+        few, _ = self._matmuls(4, preserve_error_norm=preserve)
+        many, kinds = self._matmuls(24, preserve_error_norm=preserve)
+        self.assertEqual(many - few, products * 20)
+        self.assertLessEqual(many, products * 24 + 9)
         # Back-propagation would leave its gradient ops behind.
         self.assertNotIn("ReluGrad", kinds)
 

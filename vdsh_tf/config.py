@@ -181,9 +181,10 @@ class Solver:
     )
     preserve_error_norm: bool | None = solver_setting(
         SWITCH,
-        "Whether each layer has a beta of its own, such that it hands down "
-        "an error as long as the one it received; false is one beta for all.",
-        online=False,
+        "Whether a layer hands down an error as long as the one it received, "
+        "which saves the product of a line search; false is an exact line "
+        "search. Not given: true where an optimizer rescales the moves.",
+        online=None,
     )
     mean_damping: float | None = solver_setting(
         NOT_NEGATIVE,
@@ -215,6 +216,13 @@ class Solver:
             self.preserve_error_norm,
             "False with several code steps",
             "because further steps would lengthen the error again",
+        )
+        require(
+            not self.preserve_error_norm or self.jacobi is not False,
+            "preserve_error_norm",
+            self.preserve_error_norm,
+            "False without `jacobi`",
+            "because the paper's order needs the product that it saves",
         )
 
     def resolved(self, schedule: str) -> "Solver":

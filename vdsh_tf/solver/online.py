@@ -6,6 +6,8 @@ itself. Errors and moves are carried themselves, never as the difference of
 two codes: after many layers they may be 1e-9 of a code.
 """
 
+import dataclasses
+
 import tensorflow as tf
 
 from vdsh_tf.solver import consensus
@@ -30,6 +32,10 @@ def step(theta, classifier, x, y, solver, exact=False) -> Update:
         exact: whether the classifier is solved for (line 14) or gets the
             gradient of that problem, for an optimizer.
     """
+    if solver.preserve_error_norm is None:
+        # Lengths matter where no optimizer rescales the moves.
+        preserve = not exact and solver.jacobi and solver.code_steps == 1
+        solver = dataclasses.replace(solver, preserve_error_norm=preserve)
     if solver.sweeps > 1:
         moves, sums, trace = _several_sweeps(theta, classifier, x, y, solver)
     else:
@@ -93,14 +99,18 @@ def _hand_down(theta, classifier, z, response, y, solver, margin):
     # Lines 8-9. ...and is handed down, one layer at a time.
     for m in range(top - 1, 0, -1):
         error[m + 1] = _error(response[m + 1], move[m + 1])
-        move[m], change = subproblems.solve_hidden_code(
-            error[m + 1],
-            weight_copies.SampleMatrix(kernels[m + 1]),
-            z[m] > subproblems.KINK,
-            response[m + 1],
-            solver,
-            margin=margin if m + 1 == top else None,
-        )
+        problem = {
+            "error": error[m + 1],
+            "copy": weight_copies.SampleMatrix(kernels[m + 1]),
+            "active": z[m] > subproblems.KINK,
+            "response": response[m + 1],
+            "solver": solver,
+            "margin": margin if m + 1 == top else None,
+        }
+        if solver.preserve_error_norm:
+            move[m] = subproblems.hand_down(**problem)
+            continue
+        move[m], change = subproblems.solve_hidden_code(**problem)
         if not solver.jacobi:
             response[m + 1] += change
             error[m + 1] -= change

@@ -8,9 +8,6 @@ import tensorflow as tf
 # must not decide whether such a unit counts as active.
 KINK = 1e-6
 
-# Least weight of |z - center|^2, beside a weight of 1 for the target.
-LEAST_PROXIMAL_WEIGHT = 1e-3
-
 
 def row_sum(x):
     """Sums of rows: [batch, D] -> [batch, 1].
@@ -133,16 +130,13 @@ def solve_hidden_code(error, copy, active, response, solver, margin=None):
             length, which minimises the sum of their problems. A sample's own
             length depends on how hard it pulls and so weighs samples against
             each other; a shared one keeps the direction of their sum.
-            `preserve_error_norm`: whether the first term has the weight that
-            makes the move half as long as the error that it responds to, or
-            as long as a weight of `LEAST_PROXIMAL_WEIGHT` lets it be.
         margin: Margin of layer m+1, or None.
 
     Returns:
         move: [batch, D_m], z - center.
         change: [batch, D_{m+1}], copy applied to `move`.
     """
-    moved, change, proximal_weight = 0.0, 0.0, 1.0
+    moved, change = 0.0, 0.0
     for step in range(solver.code_steps):
         now = response + change
         on = now > KINK
@@ -163,22 +157,41 @@ def solve_hidden_code(error, copy, active, response, solver, margin=None):
         sq = row_sum(tf.square(g))
         if solver.shared_step:
             sq, bend = tf.reduce_sum(sq), tf.reduce_sum(bend)
-        if solver.preserve_error_norm:
-            proximal_weight = _proximal_weight(misfit, sq, bend, solver)
-        length = tf.math.divide_no_nan(sq, proximal_weight * sq + bend)
+        length = tf.math.divide_no_nan(sq, sq + bend)
         moved -= length * g
         change -= length * bent
     return moved, change
 
 
-def _proximal_weight(misfit, sq, bend, solver):
-    """Weight of |z - center|^2 for which a step g moves by |misfit| / 2."""
-    sq_misfit = row_sum(tf.square(misfit))
+def hand_down(error, copy, active, response, solver, margin=None):
+    """The first step of `solve_hidden_code`, without its line search.
+
+    The step goes along the same g, and is half as long as the error that it
+    responds to: |move| = |misfit| / 2. An exact line search gives this length
+    to an identity layer (from a forward start errors are doubled), and another
+    positive factor to other layers, for which it takes a product of its own.
+    One factor per layer is what an optimizer such as Adam divides out again.
+    It is also what one beta per layer could give, so that an error neither
+    vanishes nor explodes on its way down.
+
+    Args:
+        error, copy, active, response, margin: as for `solve_hidden_code`.
+        solver: config.Solver; with `shared_step` the lengths are those of all
+            samples together.
+
+    Returns:
+        move: [batch, D_m], z - center.
+    """
+    misfit = tf.where(response > KINK, -error, 0.0)
+    if margin is not None:
+        shortfall = margin.shortfall(response)
+        misfit -= margin.weight * margin.wanted * shortfall
+    g = tf.where(active, copy.rmatvec(misfit), 0.0)
+    sq, sq_misfit = row_sum(tf.square(g)), row_sum(tf.square(misfit))
     if solver.shared_step:
-        sq_misfit = tf.reduce_sum(sq_misfit)
-    wanted = 2.0 * tf.sqrt(tf.math.divide_no_nan(sq, sq_misfit))
-    weight = wanted - tf.math.divide_no_nan(bend, sq)
-    return tf.maximum(weight, LEAST_PROXIMAL_WEIGHT)
+        sq, sq_misfit = tf.reduce_sum(sq), tf.reduce_sum(sq_misfit)
+    length = 0.5 * tf.sqrt(tf.math.divide_no_nan(sq_misfit, sq))
+    return -length * g
 
 
 def solve_copy(sq_norm, error, response, beta, gamma, margin=None):
