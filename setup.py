@@ -26,6 +26,8 @@ TENSORFLOW = ">=2.18,<2.22"
 ONNX = ["onnx>=1.17", "onnxruntime>=1.20", "tf2onnx>=1.16.1"]
 SEARCH = ["faiss-cpu>=1.8"]
 LITERT = ["ai-edge-litert>=1.2"]
+# What `vdsh_tf.research` and the benchmarks import beyond the core.
+RESEARCH = [*SEARCH, "grpcio>=1.60", "scipy>=1.13", "threadpoolctl>=3.1"]
 # milvus-lite 3 has no binary vectors; 2.5 imports pkg_resources, which
 # setuptools 82 no longer has.
 MILVUS = ["milvus-lite>=2.5,<3", "pymilvus>=2.5,<2.7", "setuptools<82"]
@@ -66,14 +68,14 @@ setuptools.setup(
         "milvus": MILVUS,
         "litert": LITERT,
         "onnx": ONNX,
+        "research": RESEARCH,
         # tensorflow-serving-api asks for `tensorflow`, which is the same code
         # as `tensorflow-cpu`; add it with `pip install --no-deps` to save that.
         "serving": ["grpcio>=1.60", f"tensorflow-serving-api{TENSORFLOW}"],
         "test": [
-            *SEARCH,
+            *RESEARCH,
             *MILVUS,
             *LITERT,
-            "grpcio>=1.60",
             "hypothesis>=6.100",
             "pytest>=8.0",
             "ruff>=0.6",

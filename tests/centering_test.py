@@ -7,13 +7,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 from absl.testing import absltest
-from vdsh_tf.export import graph
-from vdsh_tf.export import metadata
-from vdsh_tf.export import parity
 
 from tests.support import case
 from vdsh_tf import codes
 from vdsh_tf.data import datasets
+from vdsh_tf.export import graph
+from vdsh_tf.export import metadata
+from vdsh_tf.export import parity
 from vdsh_tf.model import VDSH
 from vdsh_tf.search.hasher import Hasher
 

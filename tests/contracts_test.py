@@ -6,6 +6,7 @@ tree shows that each of them can fail.
 
 import ast
 import dataclasses
+import functools
 import graphlib
 import pathlib
 import re
@@ -29,6 +30,9 @@ MOST_PARAMETERS = 10
 SKIP = "# fmt: " + "skip"
 
 
+parse = functools.cache(ast.parse)
+
+
 def read_modules(root):
     """The syntax tree of every module, by the name it is imported under."""
     found = {}
@@ -36,7 +40,7 @@ def read_modules(root):
         for path in sorted((root / folder).rglob("*.py")):
             parts = path.relative_to(root / folder).with_suffix("").parts
             name = ".".join((package, *parts)).removesuffix(".__init__")
-            found[name] = ast.parse(path.read_text(), path)
+            found[name] = parse(path.read_text())
     return found
 
 

@@ -27,10 +27,13 @@ class ReadmeTest(case.TestCase):
         block = "\n".join(_blocks("python"))
         with tempfile.TemporaryDirectory() as folder:
             done = subprocess.run(
-                [sys.executable, "-c", block], cwd=folder,
-                capture_output=True, text=True,
+                [sys.executable, "-c", block],
+                cwd=folder,
+                capture_output=True,
+                text=True,
                 env={**os.environ, "PYTHONPATH": ROOT},
-            )  # fmt: skip
+                check=False,
+            )
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertSameElements(
                 os.listdir(folder), ["digits.keras", "digits.index"]
@@ -43,10 +46,14 @@ class ReadmeTest(case.TestCase):
         self.assertLen(commands, 1)
         self.assertIn(commands[0], _read(".ci", "run"))
 
-    def test_every_named_tool_exists(self):
-        for text in (_read("README.md"), _read("BUILD.md")):
-            for path in re.findall(r"(?:tools|vdsh_tf|tests)/\w+\.py", text):
-                self.assertTrue(os.path.isfile(os.path.join(ROOT, path)), path)
+    def test_every_named_file_exists(self):
+        pattern = r"(?:tools|vdsh_tf|tests|export)/[\w/]+\.py"
+        for document in ("README.md", "BUILD.md", "CONTRIBUTING.md"):
+            for path in re.findall(pattern, _read(document)):
+                self.assertTrue(
+                    os.path.isfile(os.path.join(ROOT, path)),
+                    f"{document}: {path}",
+                )
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -91,7 +92,12 @@ class WithoutTensorflowTest(absltest.TestCase):
             )
             if done.returncode:
                 self.skipTest(f"pip cannot install: {done.stderr[-300:]}")
-            subprocess.run([*install, "--no-deps", str(ROOT)], check=True)
+            # pip leaves files where it builds.
+            source = os.path.join(folder, "source")
+            leave = shutil.ignore_patterns(".git", "build", "*.egg-info")
+            shutil.copytree(ROOT, source, ignore=leave)
+            subprocess.run([*install, "--no-deps", source], check=True)
+            shutil.rmtree(source)
             subprocess.run([python, "-I", "-c", USE], cwd=folder, check=True)
 
 

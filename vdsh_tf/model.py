@@ -9,10 +9,10 @@ import tensorflow as tf
 from vdsh_tf import codes
 from vdsh_tf import config as config_lib
 from vdsh_tf import optimizers
+from vdsh_tf.callbacks import LayerMean
 from vdsh_tf.data import inputs
 from vdsh_tf.data import tensors
 from vdsh_tf.encoder import HashEncoder
-from vdsh_tf.layer_metrics import LayerMean
 from vdsh_tf.solver import objective
 from vdsh_tf.solver import schedules
 
@@ -289,12 +289,7 @@ class VDSH(keras.Model):
     def _update_metrics(self, embedding, y, theta, classifier):
         count = tf.cast(tf.shape(y)[0], y.dtype)
         total = objective.objective(
-            embedding,
-            y,
-            theta,
-            classifier,
-            self.solver.alpha_theta,
-            self.solver.alpha_w,
+            embedding, y, theta, classifier, self.solver
         )
         # Of several labels, the best-scored one must be among them.
         best = tf.argmax(tf.matmul(embedding, classifier), axis=-1)

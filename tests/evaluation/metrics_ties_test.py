@@ -40,6 +40,13 @@ def counts_of(groups):
     return metrics.Counts(items, hits)
 
 
+def counts_between(codes, y, queries):
+    """Of the first items as queries, against the others."""
+    return metrics.count_by_distance(
+        codes[:queries], y[:queries], codes[queries:], y[queries:]
+    )
+
+
 def same_distance(groups):
     """Codes and labels whose distances to a zero query form the groups."""
     bits = max(8, len(groups))
@@ -102,9 +109,7 @@ class ShufflesTest(absltest.TestCase):
         rng = np.random.default_rng(1)
         codes = codes_lib.pack(rng.random((320, 5)) < 0.5)
         y = rng.integers(3, size=320)
-        counts = metrics.count_by_distance(
-            codes[:20], y[:20], codes[20:], y[20:]
-        )
+        counts = counts_between(codes, y, 20)
         xor = codes[:20, None] ^ codes[None, 20:]
         distance = np.bitwise_count(xor).sum(axis=2, dtype=np.uint8)
         relevant = metrics.relevance(y[:20], y[20:])
@@ -157,9 +162,7 @@ class CurvesTest(parameterized.TestCase):
         y = rng.integers(10, size=70_000)
         tracemalloc.start()
         self.addCleanup(tracemalloc.stop)
-        counts = metrics.count_by_distance(
-            codes[:1000], y[:1000], codes[1000:], y[1000:]
-        )
+        counts = counts_between(codes, y, 1000)
         metrics.summarize(counts, codes[1000:], 64)
         got = curves.retrieval_curves(counts)
         _, peak = tracemalloc.get_traced_memory()
@@ -173,9 +176,7 @@ class CurvesTest(parameterized.TestCase):
         rng = np.random.default_rng(0)
         codes = codes_lib.pack(rng.random((5000, 16)) < 0.5)
         y = rng.integers(4, size=5000)
-        counts = metrics.count_by_distance(
-            codes[:10], y[:10], codes[10:], y[10:]
-        )
+        counts = counts_between(codes, y, 10)
         got = curves.retrieval_curves(counts)
         rank, radius = got["by_rank"], got["by_radius"]
         self.assertEqual(rank["k"][-1], 4990)

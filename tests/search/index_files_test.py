@@ -137,6 +137,19 @@ class FileTest(parameterized.TestCase):
         with self.assertRaisesRegex(ValueError, "complete index file"):
             HammingIndex.load(self.path)
 
+    @parameterized.parameters("members", "starts")
+    def test_part_of_the_structure_is_missing(self, name):
+        index = HammingIndex(61, "ivf")
+        index.add(self.codes)
+        index.save(self.path)
+        with np.load(self.path) as archive:
+            arrays = {key: archive[key] for key in archive.files}
+        del arrays[name]
+        with open(self.path, "wb") as f:
+            np.savez(f, **arrays)
+        with self.assertRaisesRegex(ValueError, "damaged.*anew"):
+            HammingIndex.load(self.path)
+
     def test_other_files(self):
         np.save(self.path + ".npy", self.codes)
         with self.assertRaisesRegex(ValueError, "another kind"):

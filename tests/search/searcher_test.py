@@ -1,15 +1,22 @@
 """Raw rows in, hits out: the same as encoding and searching by hand."""
 
+import os
+import sys
+import tempfile
+
 import numpy as np
 import pytest
 from absl.testing import absltest
 from absl.testing import parameterized
 
+import vdsh_tf
 from tests.support import plain_hamming
 from vdsh_tf import codes as codes_lib
 from vdsh_tf.data import inputs
 from vdsh_tf.data import streams
+from vdsh_tf.search import answers
 from vdsh_tf.search.hamming import HammingIndex
+from vdsh_tf.search.hasher import Hasher
 from vdsh_tf.search.searcher import Searcher
 
 pytest.importorskip("faiss", reason="search needs `pip install faiss-cpu`")
@@ -80,6 +87,39 @@ class SearcherTest(parameterized.TestCase):
 
     def test_nothing_to_search(self):
         self.assertEqual(Searcher(encode, self.index).search(self.x[:0]), [])
+
+    def test_one_query_visits_few_files(self):
+        """From the row in its file to the hits in theirs."""
+        encoder = vdsh_tf.HashEncoder(2, 16, 12)
+        encoder.build((None, 12))
+        index = HammingIndex(12, "hash")
+        index.add(self.codes)
+        searcher = Searcher(Hasher(encoder), index)
+        root = os.path.dirname(vdsh_tf.__file__)
+        visited = set()
+
+        def note(frame, event, arg):
+            path = frame.f_code.co_filename
+            if path.startswith(root):
+                visited.add(os.path.relpath(path, root))
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "x.npy")
+            np.save(path, self.x[:1])
+            sys.setprofile(note)
+            try:
+                with answers.writer(os.path.join(folder, "hits.csv")) as write:
+                    rows = streams.open_rows(path)
+                    for found in searcher.stream(rows, "x.npy", k=5):
+                        write(found.hits)
+            finally:
+                sys.setprofile(None)
+        self.assertContainsSubset(
+            {"search/searcher.py", "search/hasher.py", "search/hamming.py"},
+            visited,
+        )
+        # With the tool itself, 12.
+        self.assertLessEqual(len(visited), 11, sorted(visited))
 
 
 if __name__ == "__main__":

@@ -130,8 +130,7 @@ class FullTest(case.TestCase):
             problem.y,
             theta,
             tf.constant(problem.classifier),
-            problem.alpha_theta,
-            problem.alpha_w,
+            solver_of(problem),
         )
         want = reference.objective(problem, problem.theta, problem.classifier)
         self.assert_close(got, want, rtol=1e-12)

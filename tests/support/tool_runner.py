@@ -4,7 +4,10 @@ import contextlib
 import importlib
 import io
 import pathlib
+import tempfile
 from typing import NamedTuple
+
+from tests.support import case
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -33,3 +36,12 @@ def run_tool(name: str, *flags: str) -> tuple[str, str | None]:
         return out, None
     # Messages before it are of no interest here.
     return out, err[max(0, err.find("error: ")) :]
+
+
+class ToolTestCase(case.TestCase):
+    """Tests that run in a folder of their own."""
+
+    def setUp(self):
+        super().setUp()
+        folder = self.enter_context(tempfile.TemporaryDirectory())
+        self.enter_context(contextlib.chdir(folder))

@@ -5,46 +5,42 @@ import io
 import json
 import os
 import shutil
-import tempfile
+import subprocess
+import sys
 
 import matplotlib.image
 import numpy as np
 import pytest
 from absl.testing import absltest
-from absl.testing import parameterized
 
+from tests.support import export_fixtures
 from tests.support import plain_hamming
+from tests.support import tool_runner
 from tests.support.tool_runner import run_tool
 from vdsh_tf.search.hamming import HammingIndex
-from vdsh_tf.training import presets
 from vdsh_tf.training import runs
-from vdsh_tf.training import trainer
 
 pytest.importorskip("faiss", reason="search needs `pip install faiss-cpu`")
 
+# Runs a tool where TensorFlow and Keras cannot be imported.
+NO_TENSORFLOW = """
+import sys
+sys.modules.update(dict.fromkeys(("keras", "tensorflow")))
+from vdsh_tf.tools import vdsh
+sys.exit(vdsh.main(sys.argv[1:]))
+"""
 
-class ToolsTest(parameterized.TestCase):
+
+class ToolsTest(tool_runner.ToolTestCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        cls.trained = os.path.join(folder.name, "digits-001")
-        run = presets.Run(
-            stages=presets.parse_stages("4:6:2e-3"),
-            width=32, bits=13, batch_size=64,
-        )  # fmt: skip
-        directory = runs.RunDirectory.create(cls.trained, run)
-        cls.split = trainer.load_data(run)
-        trainer.train(directory, cls.split, verbose=0)
-        cls.model = runs.load_model(directory.file("model.keras"))
+        cls.trained = export_fixtures.run_dir()
+        cls.split = export_fixtures.split()
+        cls.model = export_fixtures.model()
 
     def setUp(self):
         super().setUp()
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.addCleanup(os.chdir, os.getcwd())
-        os.chdir(folder.name)
         self.run_dir = os.path.join("runs", "digits-001")
         shutil.copytree(self.trained, self.run_dir)
 
@@ -60,7 +56,7 @@ class ToolsTest(parameterized.TestCase):
     def in_run(self, name):
         return os.path.join(self.run_dir, name)
 
-    def test_from_nothing_named_to_answers(self):
+    def test_from_nothing_named_to_hits(self):
         """Without flags, everything works on the newest run."""
         self.run_ok("encode")
         self.run_ok("index")
@@ -87,18 +83,18 @@ class ToolsTest(parameterized.TestCase):
         self.run_ok("index", "--kind=hash")
         self.run_ok("query", "--radius=1", "--out=hits.json")
         with open("hits.json") as f:
-            answers = json.load(f)
+            found = json.load(f)
         distance = plain_hamming.all_distances(
             self.model.encode(self.split.query.x),
             self.model.encode(self.split.database.x),
         )
-        self.assertLen(answers, len(distance))
-        for q, answer in enumerate(answers):
-            self.assertEqual(answer["query"], q)
+        self.assertLen(found, len(distance))
+        for q, entry in enumerate(found):
+            self.assertEqual(entry["query"], q)
             want = np.flatnonzero(distance[q] <= 1)
-            self.assertEqual(sorted(answer["ids"]), want.tolist())
+            self.assertEqual(sorted(entry["ids"]), want.tolist())
             np.testing.assert_array_equal(
-                answer["distances"], distance[q, answer["ids"]]
+                entry["distances"], distance[q, entry["ids"]]
             )
 
     def test_own_images(self):
@@ -111,9 +107,14 @@ class ToolsTest(parameterized.TestCase):
         self.run_ok("encode", "--input=photos", "--out=photos.npy")
         self.run_ok("index", "--codes=photos.npy", "--index=faiss:photos.npz")
         out = self.run_ok(
-            "query", "--queries=photos", "--index=faiss:photos.npz", "--k=1",
-            "--plot=found.png", "--database=photos", "--out=hits.csv",
-        )  # fmt: skip
+            "query",
+            "--queries=photos",
+            "--index=faiss:photos.npz",
+            "--k=1",
+            "--plot=found.png",
+            "--database=photos",
+            "--out=hits.csv",
+        )
         self.assertEqual(out, "")
         with open("hits.csv") as f:
             rows = list(csv.DictReader(f))
@@ -155,8 +156,10 @@ class ToolsTest(parameterized.TestCase):
         uri = f"--index=faiss:{self.in_run('index.npz')}"
         self.run_bad(
             "or rebuild: `python tools/encode.py`",
-            "query", f"--run_dir={other}", uri,
-        )  # fmt: skip
+            "query",
+            f"--run_dir={other}",
+            uri,
+        )
         self.run_ok("encode", f"--run_dir={other}")
         self.run_bad(
             "or rebuild", "index", f"--run_dir={other}", uri, "--append"
@@ -204,21 +207,16 @@ class ToolsTest(parameterized.TestCase):
         picture = matplotlib.image.imread(self.in_run("curves.png"))
         self.assertGreater(picture[..., :3].std(), 0.05)
 
-    def test_benchmark(self):
-        self.run_ok("benchmark_search", "--rows=2000", "--repeats=1")
-        with open(self.in_run("search.json")) as f:
-            result = json.load(f)
-        for data in ("database", "large", "random"):
-            for kind, row in result[f"kinds_{data}"].items():
-                self.assertEqual(row["radius_recall"], 1.0)
-                if kind in ("flat", "hash"):
-                    self.assertEqual(row["search_recall"], 1.0)
-        self.assertLess(result["ties"]["gap_in_standard_errors"], 3)
-        # Of the tool that encodes, not of this process.
-        for row in result["encode"]["rows"].values():
-            self.assertBetween(row["peak_mb"], 100, 1500)
-        self.run_bad("--k must be", "benchmark_search", "--k=0")
-        self.run_bad("25 moves", "benchmark_search", "--rows=1000000")
+    def test_index_needs_no_tensorflow(self):
+        self.run_ok("encode")
+        done = subprocess.run(
+            [sys.executable, "-c", NO_TENSORFLOW, "index", "--kind=hash"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("1597 codes of 12 bits, hash", done.stdout)
 
 
 if __name__ == "__main__":

@@ -164,7 +164,7 @@ def gabor_matrices() -> tuple[tf.Tensor, tf.Tensor]:
     copies = np.stack([p - 1 - pixel, p + pixel, p + 2 * n - 1 - pixel])
     # shift[c, a, b]: from copy c of pixel b to pixel a, around the field.
     shift = ((p + pixel)[:, None] - copies[:, None, :]) % _FIELD
-    halves = {1: [], -1: []}
+    halves: dict[int, list[np.ndarray]] = {1: [], -1: []}
     for transfer in gabor_transfer():
         wave = np.fft.ifft2(transfer)[:, shift].sum(axis=1)
         a = wave[shift[:, : n // 2]].sum(axis=0).transpose(1, 3, 0, 2)

@@ -82,17 +82,19 @@ def _read_digits():
 
 
 def _read_folder(path, image_shape):
-    if not path:
-        raise ValueError(
-            "`images` needs `path`, a folder with one folder per class."
-        )
-    if not os.path.isdir(path):
-        raise FileNotFoundError(
-            f"The folder of images must exist. Received: {path!r}."
-        )
+    _check_path(path, "images", "a folder with one folder per class")
     return _without_empty_rows(
         Rows(*images.read_classes(path, image_shape)), path
     )
+
+
+def _check_path(path, name, what):
+    if not path:
+        raise ValueError(f"`{name}` needs `path`, {what}.")
+    if not os.path.exists(path):
+        raise FileNotFoundError(
+            f"`path` must be {what}. Received: {path!r}, which does not exist."
+        )
 
 
 def _read_tfds(name, data_dir):
@@ -129,14 +131,7 @@ def _check_network(urls):
 
 
 def _read_npz(path):
-    if not path:
-        raise ValueError(
-            "`npz` needs `path`, the file with features and labels."
-        )
-    if not os.path.isfile(path):
-        raise FileNotFoundError(
-            f"The features file must exist. Received: {path!r}."
-        )
+    _check_path(path, "npz", "the file with features and labels")
     try:
         with np.load(path, allow_pickle=False) as data:
             arrays = dict(data)

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from collections.abc import Iterator
+from typing import IO
 
 import numpy as np
 
@@ -27,7 +28,10 @@ def writer(path: str | None) -> Iterator[Callable[[Hits], None]]:
     if path is None:
         yield _CsvWriter(sys.stdout)
         return
-    kinds = {".csv": _CsvWriter, ".json": _JsonWriter}
+    kinds: dict[str, type[_Writer]] = {
+        ".csv": _CsvWriter,
+        ".json": _JsonWriter,
+    }
     ending = os.path.splitext(path)[1]
     if ending not in kinds:
         raise ValueError(
@@ -56,8 +60,8 @@ class Plot:
         self._rows = rows
         self._database = database
         self._image_shape = image_shape
-        self._queries = []
-        self._hits = []
+        self._queries: list[np.ndarray] = []
+        self._hits: Hits = []
 
     def add(self, queries: np.ndarray, hits: Hits) -> None:
         """Takes a batch, or as much of it as there is room for."""
@@ -86,38 +90,42 @@ class Plot:
         return names[number] if names else f"id {number}"
 
 
-class _CsvWriter:
-    def __init__(self, file):
-        self._write = csv.writer(file).writerow
-        self._write(["query", "rank", "id", "distance"])
-        self._query = 0
+class _Writer:
+    """Writes hits to an open file; `close` completes it, but leaves it open."""
 
-    def __call__(self, hits):
-        for distances, ids in hits:
-            pairs = zip(ids.tolist(), distances.tolist(), strict=True)
-            for rank, pair in enumerate(pairs, start=1):
-                self._write([self._query, rank, *pair])
-            self._query += 1
-
-    def close(self):
-        pass
-
-
-class _JsonWriter:
-    def __init__(self, file):
+    def __init__(self, file: IO[str]):
         self._file = file
         self._query = 0
 
-    def __call__(self, hits):
+    def __call__(self, hits: Hits) -> None:
         for distances, ids in hits:
-            entry = {
-                "query": self._query,
-                "ids": ids.tolist(),
-                "distances": distances.tolist(),
-            }
-            self._file.write(",\n" if self._query else "[\n")
-            json.dump(entry, self._file)
+            self._write(distances.tolist(), ids.tolist())
             self._query += 1
 
+    def close(self) -> None:
+        pass
+
+    def _write(self, distances: list[int], ids: list[int]) -> None:
+        raise NotImplementedError
+
+
+class _CsvWriter(_Writer):
+    def __init__(self, file):
+        super().__init__(file)
+        self._rows = csv.writer(file)
+        self._rows.writerow(["query", "rank", "id", "distance"])
+
+    def _write(self, distances, ids):
+        pairs = zip(ids, distances, strict=True)
+        for rank, pair in enumerate(pairs, start=1):
+            self._rows.writerow([self._query, rank, *pair])
+
+
+class _JsonWriter(_Writer):
     def close(self):
         self._file.write("\n]\n" if self._query else "[]\n")
+
+    def _write(self, distances, ids):
+        entry = {"query": self._query, "ids": ids, "distances": distances}
+        self._file.write(",\n" if self._query else "[\n")
+        json.dump(entry, self._file)

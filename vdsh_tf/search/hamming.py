@@ -100,7 +100,7 @@ class HammingIndex:
         self.bits = bits
         self.kind = kind
         self.fingerprint = checks.fingerprint_of(encoder)
-        self.path = None
+        self.path: str | None = None
         self._codes = faiss.IndexBinaryFlat(8 * ((bits + 7) // 8))
         self._set_ids(np.zeros(0, np.int64))
         self._structure = None

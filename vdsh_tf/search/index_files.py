@@ -22,6 +22,7 @@ from vdsh_tf import files
 
 _FORMAT = "vdsh_tf index"
 _VERSION = 1
+_NO_ROWS = np.zeros(0, np.int64)
 # What reading a file that is empty, damaged or of another kind can raise.
 _DAMAGE = (
     AttributeError,
@@ -43,8 +44,8 @@ class Stored(NamedTuple):
     codes: np.ndarray
     ids: np.ndarray
     structure: np.ndarray | None
-    members: np.ndarray | None
-    starts: np.ndarray | None
+    members: np.ndarray
+    starts: np.ndarray
 
 
 def write(path, *, bits, kind, fingerprint, codes, ids, structure) -> None:
@@ -95,7 +96,8 @@ def read(path, kinds) -> Stored:
             header["fingerprint"],
             arrays["codes"],
             arrays["ids"],
-            *(arrays.get(n) for n in ("structure", "members", "starts")),
+            arrays.get("structure"),
+            *(arrays.get(n, _NO_ROWS) for n in ("members", "starts")),
         )
         _check(stored, header["count"], kinds)
     except _DAMAGE as error:

@@ -92,7 +92,7 @@ class MilvusIndex:
     @property
     def ids(self) -> np.ndarray:
         """[n] int64, in rising order."""
-        found = []
+        found: list[int] = []
         with _explained("list ids"):
             pages = self._client.query_iterator(
                 self._collection, batch_size=_ROWS, output_fields=["id"]

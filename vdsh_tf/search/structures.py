@@ -6,6 +6,7 @@ items of each. It says how far its hits can be trusted: `search` returns a
 mask of the queries whose hits are final, the index scans for the rest.
 """
 
+import abc
 import math
 
 import numpy as np
@@ -89,8 +90,11 @@ class Groups:
         return self.members[shift]
 
 
-class _Structure:
+class _Structure(abc.ABC):
     """A faiss index of distinct codes, and the rows of each."""
+
+    # Distance up to which the nearest codes are certain.
+    _reach: float
 
     def __init__(self, codes: np.ndarray, bits: int):
         self.groups = Groups.of(codes)
@@ -140,6 +144,14 @@ class _Structure:
     def to_bytes(self) -> np.ndarray:
         return import_faiss().serialize_index_binary(self._index)
 
+    @abc.abstractmethod
+    def _make(self, codes, bits):
+        """An empty faiss index for codes such as these."""
+
+    @abc.abstractmethod
+    def _nearest(self, codes, k):
+        """[n, k] distances and groups, nearest first; -1 for none."""
+
 
 class Hash(_Structure):
     """Buckets by the first 16 bits; looks into those a few flips away.
@@ -150,7 +162,7 @@ class Hash(_Structure):
     """
 
     _PREFIX = 16
-    # Nearest codes are certain as far as `search` flips bits.
+    # As far as `search` flips bits.
     _reach = 2
     # Buckets to visit: 137 for 2 flips, 697 for 3, 2,517 for 4.
     _MOST_FLIPS = 3

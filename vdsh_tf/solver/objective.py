@@ -7,7 +7,7 @@ from vdsh_tf.solver import weight_copies
 from vdsh_tf.solver.records import numbered
 
 
-def objective(embedding, y, theta, classifier, alpha_theta, alpha_w):
+def objective(embedding, y, theta, classifier, solver):
     """Eq. 4, the training objective.
 
         1/2 sum_i |classifier^T F(x_i) - y_i|^2
@@ -18,12 +18,13 @@ def objective(embedding, y, theta, classifier, alpha_theta, alpha_w):
         y: [batch, C], label vectors.
         theta: per-layer kernels.
         classifier: [K, C].
-        alpha_theta, alpha_w: scalars >= 0.
+        solver: config.Solver.
     """
     error = tf.matmul(embedding, classifier) - y
-    total = 0.5 * _sq(error) + 0.5 * alpha_w * _sq(classifier)
-    if alpha_theta:
-        total += 0.5 * alpha_theta * tf.add_n([_sq(t) for t in theta])
+    total = 0.5 * _sq(error) + 0.5 * solver.alpha_w * _sq(classifier)
+    if solver.alpha_theta:
+        squares = tf.add_n([_sq(t) for t in theta])
+        total += 0.5 * solver.alpha_theta * squares
     return total
 
 
@@ -39,14 +40,7 @@ def augmented_lagrangian(weights, x, state, y, gamma, solver):
         solver: config.Solver.
     """
     z, u = {0: x, **numbered(state.z)}, numbered(state.u)
-    total = objective(
-        state.z[-1],
-        y,
-        weights.theta,
-        weights.classifier,
-        solver.alpha_theta,
-        solver.alpha_w,
-    )
+    total = objective(state.z[-1], y, weights.theta, weights.classifier, solver)
     history = zip(*weights[:3], state.moves(x), gamma, strict=True)
     for m, (theta, prev, prev2, moves, g) in enumerate(history, start=1):
         # Line 12 has made theta(k-1) of line 11 the previous value.

@@ -17,6 +17,7 @@ from vdsh_tf.research.baselines import dsrh
 from vdsh_tf.research.baselines import small_cnn
 
 BITS = 32
+STEPS = 100
 MARGIN_OVER_LSH = 0.35
 METHODS = {"DSRH": dsrh.DSRH, "DSCH": dsch.DSCH, "DRSCH": drsch.DRSCH}
 
@@ -142,7 +143,7 @@ class LearningTest(case.TestCase):
         super().setUpClass()
         cls.train, cls.query = _digits()
         cls.fitted = {
-            name: kind(BITS, seed=1, steps=150).fit(*cls.train)
+            name: kind(BITS, seed=1, steps=STEPS).fit(*cls.train)
             for name, kind in METHODS.items()
         }
 
@@ -165,7 +166,7 @@ class LearningTest(case.TestCase):
     @parameterized.parameters(*METHODS)
     def test_objective_falls(self, name):
         objective = self.fitted[name].objective
-        self.assertLen(objective, 150)
+        self.assertLen(objective, STEPS)
         self.assertLess(np.mean(objective[-20:]), np.mean(objective[:5]) / 3)
 
     @parameterized.parameters(*METHODS)

@@ -73,7 +73,7 @@ def _several_labels(num=240, dim=20, classes=4):
     y[:3] = 0
     centres = rng.normal(size=(classes, dim))
     x = y @ centres + 0.3 * rng.normal(size=(num, dim))
-    # As many inputs again that say nothing, and loudly.
+    # As many inputs again that are noise, and large.
     x = np.hstack([x, 2 * rng.normal(size=(num, dim))])
     return x.astype(np.float32), y
 

@@ -3,7 +3,33 @@
 from absl.testing import absltest
 
 from tests.support import case
+from vdsh_tf.config import Stages
+from vdsh_tf.data import datasets
 from vdsh_tf.research.benchmarks import quality
+from vdsh_tf.research.benchmarks import rivals
+from vdsh_tf.training.config import TrainingConfig
+
+CONFIG = TrainingConfig().replace(
+    stages=Stages.parse("2:1:5e-3,3:1:2e-3"),
+    width=16,
+    bits=8,
+    batch_size=64,
+    center=True,
+)
+
+
+class TrainingTest(case.TestCase):
+    def test_both_methods_are_measured_after_every_epoch(self):
+        split = datasets.load("digits")
+        baseline = rivals.parse("looks_linear 2:1:5e-3,3:1:2e-3 noise=0.1")
+        for points in (
+            quality.run_admm(CONFIG, split),
+            quality.run_baseline(baseline, CONFIG, split),
+        ):
+            self.assertEqual([p.layers for p in points], [2, 3])
+            self.assertLess(points[0].seconds, points[1].seconds)
+            for point in points:
+                self.assertBetween(point.map, 0.1, 1.0)
 
 
 class MeasureTest(case.TestCase):

@@ -11,6 +11,7 @@ from absl.testing import parameterized
 
 from tests.research.reproduction import digits_case
 from vdsh_tf.research.reproduction import few_shot
+from vdsh_tf.research.reproduction import methods
 from vdsh_tf.research.reproduction import points
 from vdsh_tf.research.reproduction import tasks
 
@@ -55,9 +56,8 @@ class ResumeTest(digits_case.StoreCase):
         self.assertEqual(self.said, ["3 of 3 points were finished before."])
 
     def test_shared_points_are_computed_once(self):
-        self.run_plan(
-            digits_case.digits_plan() + digits_case.digits_plan()[::-1]
-        )
+        plan = digits_case.digits_plan()
+        self.run_plan(plan + plan[::-1])
         self.assertLen(self.computed, 3)
 
     def test_interrupted_run_resumes(self):

@@ -1,5 +1,6 @@
 """AdaBoost over shallow decision trees on quantised features."""
 
+from typing import Any
 from typing import NamedTuple
 
 import numpy as np
@@ -174,7 +175,7 @@ def classify(binned, feature, cut, leaf) -> np.ndarray:
     Every node is evaluated for every row, then results are selected from the
     leaves up: byte operations, much faster than walking down row by row.
     """
-    classes = [np.bool_(value) for value in leaf]
+    classes: list[Any] = [np.bool_(value) for value in leaf]
     for n in range(len(feature) - 1, -1, -1):
         right = binned[feature[n]] > cut[n]
         if_right, if_left = classes.pop(), classes.pop()

@@ -122,7 +122,7 @@ def discrete_descent(codes, target, classifier, sweeps) -> np.ndarray:
         for k in range(codes.shape[1]):
             pull = target[:, k] - codes @ coupling[:, k]
             bit = np.where(pull == 0, codes[:, k], np.sign(pull))
-            changed |= np.any(bit != codes[:, k])
+            changed |= bool(np.any(bit != codes[:, k]))
             codes[:, k] = bit
         if not changed:
             break

@@ -47,7 +47,7 @@ def measure_parity(model, metadata, built, real, total: int) -> list[dict]:
     encoders = runtimes.encoders(model, built)
     del encoders["saved_model bytes"]
     rng = np.random.default_rng(0)
-    totals = {}
+    totals: dict = {}
     for start in range(0, total, _CHUNK):
         count = min(_CHUNK, total - start)
         # Each real row once, as long as they last; then what is made of them.

@@ -1,4 +1,4 @@
-"""Pictures of the training benchmarks."""
+"""Plots of the training benchmarks."""
 
 from vdsh_tf.evaluation import plots
 

@@ -93,14 +93,13 @@ def run_baseline(
         rows = np.asarray(datasets.unit_rows(x - mean))
         return backprop.encode(network, rows)
 
-    recorder = Recorder(
-        encode, lambda: stage.layers, split, config.network.bits
-    )
-    model, done = None, 0
+    def depth():
+        return len(model.layers) - 1
+
+    recorder = Recorder(encode, depth, split, config.network.bits)
+    model, done = _first_network(config, split), 0
     for stage in baseline.stages:
-        if model is None:
-            model = _first_network(stage, config, split)
-        else:
+        if stage.layers > depth():
             model = backprop.insert_identities(model, stage.layers)
         network = backprop.code_network(model)
         _fit_stage(model, stage, config, split, mean, done, recorder)
@@ -108,12 +107,12 @@ def run_baseline(
     return recorder.points
 
 
-def _first_network(stage, config, split):
+def _first_network(config, split):
     network = config.network
     return backprop.build(
         split.train.x.shape[1],
         split.num_classes,
-        stage.layers,
+        config.optimization.stages[0].layers,
         network.width,
         network.bits,
         network.initializer,

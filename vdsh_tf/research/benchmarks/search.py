@@ -132,8 +132,12 @@ def one_query(hasher, index, x, k) -> dict:
             marks[i, 1] = time.perf_counter()
             index.search(codes, k)
             marks[i, 2] = time.perf_counter()
-    took = 1e3 * np.diff(marks, axis=1)
-    took = {"hash": took[:, 0], "search": took[:, 1], "both": took.sum(axis=1)}
+    parts = 1e3 * np.diff(marks, axis=1)
+    took = {
+        "hash": parts[:, 0],
+        "search": parts[:, 1],
+        "both": parts.sum(axis=1),
+    }
     return {
         f"{name}_p{p}": float(np.percentile(values, p))
         for name, values in took.items()

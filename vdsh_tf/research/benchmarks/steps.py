@@ -98,7 +98,7 @@ def seconds_each(steps: dict, rounds: int = 7, calls: int = 5) -> dict:
     for step in steps.values():
         for _ in range(3):
             _wait(step())
-    taken = {name: [] for name in steps}
+    taken: dict[str, list[float]] = {name: [] for name in steps}
     for _ in range(rounds):
         for name, step in steps.items():
             start = time.perf_counter()

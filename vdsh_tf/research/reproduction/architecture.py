@@ -48,9 +48,10 @@ def network_config(
     """The preset's settings for a network of another shape."""
     config = networks.preset(data, bits, "full").with_layers(layers)
     config = config.replace(width=width)
-    if EPOCHS[budget] is None:
+    epochs = EPOCHS[budget]
+    if epochs is None:
         return config
-    first, last = EPOCHS[budget]
+    first, last = epochs
     stages = config.optimization.stages
     changed = Stages(
         [
@@ -185,7 +186,7 @@ def verdicts(found: dict, title: str) -> list:
         np.argsort(np.argsort(list(found[metric].values())))
         for metric in METRICS
     ]
-    agreement = float(np.corrcoef(*ranks)[0, 1])
+    agreement = float(np.corrcoef(ranks[0], ranks[1])[0, 1])
     made.append(
         judge(
             alike,

@@ -9,6 +9,7 @@ from vdsh_tf.research.reproduction import sources
 from vdsh_tf.research.reproduction import style
 from vdsh_tf.research.reproduction.sections import Section
 from vdsh_tf.research.reproduction.sections import Table
+from vdsh_tf.research.reproduction.sections import complete
 from vdsh_tf.research.reproduction.sections import judge
 from vdsh_tf.research.reproduction.sections import undecided
 from vdsh_tf.research.reproduction.tasks import Figure
@@ -194,8 +195,8 @@ def radius_verdicts(curves, data: str) -> list:
         f"{title}: VDSH does not lose with a smaller radius",
         f"{title}: SDH and FastHash lose more than VDSH",
     )
-    shares = {name: kept(curves, name) for name in METHODS}
-    if None in shares.values():
+    shares = complete({name: kept(curves, name) for name in METHODS})
+    if shares is None:
         return undecided(texts, "All three methods are needed.")
     shown = ", ".join(f"{style.TITLES[n]} {v:.2f}" for n, v in shares.items())
     why = f"P@r0 / P@r2, mean over lengths: {shown}."

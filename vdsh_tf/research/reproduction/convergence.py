@@ -14,6 +14,7 @@ from vdsh_tf.research.baselines import vdsh_method
 from vdsh_tf.research.reproduction import style
 from vdsh_tf.research.reproduction.sections import Section
 from vdsh_tf.research.reproduction.sections import Table
+from vdsh_tf.research.reproduction.sections import complete
 from vdsh_tf.research.reproduction.sections import each
 from vdsh_tf.research.reproduction.sections import judge
 from vdsh_tf.research.reproduction.sections import undecided
@@ -177,14 +178,15 @@ def norms_table(found: dict, duals: dict) -> Table:
 
 def verdicts(duals: dict[str, np.ndarray | None]) -> list:
     """Rules on the curves."""
-    if any(dual is None for dual in duals.values()):
+    known = complete(duals)
+    if known is None:
         return undecided(_STATEMENTS, "Every beta is needed.")
-    late = {b: float(np.median(late_change(d))) for b, d in duals.items()}
-    rough = {b: roughness(d) for b, d in duals.items()}
-    settle = {b: settling(d) for b, d in duals.items()}
+    late = {b: float(np.median(late_change(d))) for b, d in known.items()}
+    rough = {b: roughness(d) for b, d in known.items()}
+    settle = {b: settling(d) for b, d in known.items()}
     median = {b: float(np.median(s)) for b, s in settle.items()}
     spread = {
-        b: float((s.max() - s.min()) / len(duals[b])) for b, s in settle.items()
+        b: float((s.max() - s.min()) / len(known[b])) for b, s in settle.items()
     }
     slow, steps, smooth, alike = _STATEMENTS
     return [

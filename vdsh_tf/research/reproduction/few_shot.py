@@ -93,7 +93,7 @@ def plan(budget: str) -> list[Task]:
 
 def numbers(results, budget: str) -> dict[str, dict[str, list] | None]:
     """Each method's numbers, one per draw; None if a draw is missing."""
-    found = {}
+    found: dict[str, dict[str, list] | None] = {}
     for name in METHODS:
         draws = [
             results.get("few-shot", f"{name}-draw_{seed}")
@@ -110,7 +110,7 @@ def show(results, budget: str, folder: str) -> Section:
     found = numbers(results, budget)
     rows = []
     for name, values in found.items():
-        cells = [None] * 3
+        cells: list = [None] * 3
         if values:
             cells = [float(np.mean(values[m])) for m in METRICS]
         rows.append([style.TITLES[name], *cells, *PAPER.get(name, ("", ""))])

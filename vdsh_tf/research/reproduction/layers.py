@@ -9,6 +9,7 @@ from vdsh_tf.research.reproduction import convergence
 from vdsh_tf.research.reproduction import maps
 from vdsh_tf.research.reproduction.sections import Section
 from vdsh_tf.research.reproduction.sections import Table
+from vdsh_tf.research.reproduction.sections import complete
 from vdsh_tf.research.reproduction.sections import each
 from vdsh_tf.research.reproduction.sections import judge
 from vdsh_tf.research.reproduction.sections import undecided
@@ -90,10 +91,11 @@ def verdicts(silhouette: dict[str, float | None]) -> list:
         "Classes are better separated with more layers",
         "Outputs of layer 8 are the best separated",
     )
-    values = list(silhouette.values())
-    if any(v is None for v in values):
+    known = complete(silhouette)
+    if known is None:
         return undecided(texts, "All maps are needed.")
-    shown = each(silhouette, "{:.2f}")
+    values = list(known.values())
+    shown = each(known, "{:.2f}")
     falls = sum(b < a for a, b in itertools.pairwise(values))
     return [
         judge(

@@ -5,6 +5,7 @@ from vdsh_tf.research.reproduction import methods
 from vdsh_tf.research.reproduction import networks
 from vdsh_tf.research.reproduction import retrieval
 from vdsh_tf.research.reproduction.sections import Section
+from vdsh_tf.research.reproduction.sections import complete
 from vdsh_tf.research.reproduction.sections import judge
 from vdsh_tf.research.reproduction.sections import not_testable
 from vdsh_tf.research.reproduction.tasks import Figure
@@ -113,12 +114,12 @@ def verdicts(found: dict, single: dict) -> list:
         for data, curves in found.items()
     ]
     text = "The lead over SDH is smaller than on data with one label"
-    several = {data: lead(curves) for data, curves in found.items()}
-    one = {data: lead(curves) for data, curves in single.items()}
-    leads = {**several, **one}
-    if None in leads.values():
+    several = complete({data: lead(curves) for data, curves in found.items()})
+    one = complete({data: lead(curves) for data, curves in single.items()})
+    if several is None or one is None:
         made.append(judge(text, None, "VDSH and SDH on all four data sets."))
         return made
+    leads = {**several, **one}
     shown = ", ".join(f"{d} {v:+.3f}" for d, v in leads.items())
     made.append(
         judge(

@@ -119,9 +119,9 @@ def lead_table(curves, data: str) -> Table:
 def rival(curves, bits: int, metric: str, names):
     """VDSH's number, and the best of other methods with its name."""
     ours = lines.values(curves, "vdsh", metric).get(bits)
-    others = {n: lines.values(curves, n, metric).get(bits) for n in names}
-    others = {n: v for n, v in others.items() if v is not None}
-    best = max(others, key=others.get, default=None)
+    found = {n: lines.values(curves, n, metric) for n in names}
+    others = {n: line[bits] for n, line in found.items() if bits in line}
+    best = max(others, key=lambda n: others[n], default=None)
     return ours, best, others.get(best)
 
 
@@ -196,7 +196,7 @@ def stable(curves, title: str) -> Verdict:
     )
     return judge(
         text,
-        min(spread, key=spread.get) == "vdsh",
+        min(spread, key=lambda n: spread[n]) == "vdsh",
         "Rule: smallest distance from largest to smallest P@r2, of methods "
         f"with three lengths or more that ever exceed .3. {shown}.",
     )

@@ -46,7 +46,7 @@ class Clock:
 
 def unique(tasks: list[Task]) -> list[Task]:
     """Tasks in order, those that several figures share only once."""
-    first = {}
+    first: dict[tuple[str, str], Task] = {}
     for task in tasks:
         first.setdefault(task.place, task)
     return list(first.values())

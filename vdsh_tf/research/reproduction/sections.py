@@ -4,6 +4,8 @@ import csv
 import dataclasses
 import io
 import os
+from typing import Any
+from typing import TypeVar
 
 from vdsh_tf import files
 
@@ -11,6 +13,7 @@ AGREES = "agrees"
 DIFFERS = "differs"
 NOT_TESTABLE = "not testable here"
 MISSING = "-"
+_Value = TypeVar("_Value")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +38,12 @@ def judge(statement: str, holds: bool | None, why: str) -> Verdict:
             statement, NOT_TESTABLE, f"missing: points of the rule. {why}"
         )
     return Verdict(statement, AGREES if holds else DIFFERS, why)
+
+
+def complete(numbers: dict[Any, _Value | None]) -> dict[Any, _Value] | None:
+    """The numbers that a rule needs, or None if any is missing."""
+    known = {k: v for k, v in numbers.items() if v is not None}
+    return known if len(known) == len(numbers) else None
 
 
 def undecided(statements, why: str) -> list[Verdict]:

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Any
 from typing import NamedTuple
 
@@ -72,7 +73,7 @@ class Results:
         tasks: the plan; points computed with other settings do not count.
     """
 
-    def __init__(self, store: points.PointStore, tasks):
+    def __init__(self, store: points.PointStore, tasks: Iterable[Task]):
         self.tasks = list(tasks)
         self.found = {}
         for task in self.tasks:

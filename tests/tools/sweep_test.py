@@ -1,0 +1,59 @@
+"""sweep: means over runs that are kept."""
+
+import json
+import os
+
+from absl.testing import absltest
+
+from tests.support import tool_runner
+from tests.support.tool_runner import run_tool
+from vdsh_tf.config import Stages
+from vdsh_tf.training import presets
+
+FLAGS = ("--preset=digits", "--bits=8", "--seeds=0", "--out=sweep")
+
+
+class SweepTest(tool_runner.ToolTestCase):
+    def setUp(self):
+        super().setUp()
+        short = presets.get("digits").replace(
+            stages=Stages.parse("2:1:2e-3"), width=16
+        )
+        self.enter_context(
+            absltest.mock.patch.dict(presets.PRESETS, digits=short)
+        )
+
+    def test_means_over_runs_that_are_kept(self):
+        flags = (*FLAGS, "--against=lsh")
+        text, error = run_tool("sweep", *flags)
+        self.assertIsNone(error)
+        with open("sweep/digits-lsh-8bits-seed0.json") as f:
+            other = json.load(f)
+        self.assertIn(f"{other['map']:.4f}", text)
+        path = "sweep/digits-8bits-seed0/metrics.json"
+        with open(path) as f:
+            found = json.load(f)
+        self.assertIn(f"{found['map']:.4f}", text)
+        # A finished run is read, not trained again.
+        with open(path, "w") as f:
+            json.dump({**found, "map": 0.1234}, f)
+        self.assertIn("0.1234", run_tool("sweep", *flags)[0])
+        # Data that has moved is the same data; other queries are not.
+        text, error = run_tool("sweep", *flags, "--data_dir=elsewhere")
+        self.assertIsNone(error)
+        self.assertIn("0.1234", text)
+        _, error = run_tool("sweep", *flags, "--queries_per_class=3")
+        self.assertRegex(
+            error,
+            "^error: sweep/digits-8bits-seed0 must have the settings of this "
+            "sweep.*Give another --out",
+        )
+
+    def test_unknown_method(self):
+        _, error = run_tool("sweep", *FLAGS, "--against=sbh")
+        self.assertRegex(error, "sdh")
+        self.assertEqual(os.listdir("sweep"), [])
+
+
+if __name__ == "__main__":
+    absltest.main()
