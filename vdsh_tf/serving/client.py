@@ -7,6 +7,7 @@ with serving.Client("http://localhost:8501") as client:
 ```
 """
 
+import importlib
 import random
 import time
 import urllib.parse
@@ -68,13 +69,11 @@ class Client:
         self.timeout = timeout
         self.retries = retries
         self.backoff = backoff
-        self._signatures = None
-        self._fingerprint = None
-        if scheme == "grpc":
-            from vdsh_tf.serving import grpc as transport
-        else:
-            from vdsh_tf.serving import rest as transport
+        self._signatures: dict[str, Signature] | None = None
+        self._fingerprint: str | None = None
         self._kind = "grpc" if scheme == "grpc" else "rest"
+        # Only the transport that is asked for must be installed.
+        transport = importlib.import_module(f"vdsh_tf.serving.{self._kind}")
         self._transport = transport.Transport(
             scheme, address, model, version, timeout
         )
@@ -220,7 +219,7 @@ def parse_url(url: str, model: str, version: int | None):
     """Returns scheme, host:port, model and version of a server's address."""
     parts = urllib.parse.urlsplit(url)
     path = [part for part in parts.path.split("/") if part]
-    known = parts.scheme in ("http", "https", "grpc") and parts.hostname
+    known = parts.scheme in ("http", "https", "grpc") and bool(parts.hostname)
     if path[:2] == ["v1", "models"] and len(path) in (3, 5):
         model = path[2]
         if len(path) == 5:

@@ -85,6 +85,11 @@ class Full:
         """
         x, index = x
         store = self.store
+        if store is None:
+            raise RuntimeError(
+                "The full schedule needs all samples before its first step: "
+                "train with `fit`."
+            )
         gamma = tuple(map(tf.convert_to_tensor, store.gamma))
         weights = store.weights(theta, classifier)
         state, sums, trace = full.sample_step(

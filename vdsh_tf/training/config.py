@@ -70,7 +70,9 @@ class Optimization:
 
     stages: Stages = setting(
         Stages.parse("8:10:1e-3"),
-        Rule("one stage or more", "or nothing is trained", lambda v: len(v)),
+        Rule(
+            "one stage or more", "or nothing is trained", lambda v: len(v) > 0
+        ),
         "Depth, epochs and learning rate of each stage, such as "
         "4:8:3e-3,48:4:4e-4; the last one's depth is the network's.",
         flag={"type": Stages.parse},

@@ -131,8 +131,7 @@ class RunDirectory:
         return os.path.join(self.path, *names)
 
     def write_json(self, name: str, data) -> None:
-        text = json.dumps(data, indent=2) + "\n"
-        files.write_text(self.file(name), text)
+        files.write_json(self.file(name), data)
 
     def read_json(self, name: str):
         path = self.file(name)
@@ -202,7 +201,8 @@ class RunDirectory:
 def new_path(root: str, name: str) -> str:
     """The next free `root/name-NNN`."""
     taken = glob.glob(os.path.join(root, f"{glob.escape(name)}-[0-9]*"))
-    numbers = [int(re.search(r"(\d+)$", path)[1]) for path in taken]
+    found = (re.search(r"(\d+)$", path) for path in taken)
+    numbers = [int(match[1]) for match in found if match]
     return os.path.join(root, f"{name}-{max(numbers, default=0) + 1:03d}")
 
 

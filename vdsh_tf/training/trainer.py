@@ -158,16 +158,11 @@ def evaluate_with_curves(
 def finish(directory, model, split, rows) -> dict:
     """Writes model, picture and, last, the metrics."""
     runs.save_model(model, directory.file("model.keras"))
-    values = [
-        np.array(
-            [
-                [float(row[f"{name}_{m + 1}"]) for m in range(_layers(model))]
-                for row in rows
-            ]
-        )
-        for name in ("residual", "dual")
-    ]
-    plots.convergence(*values, directory.file("convergence.png"))
+    plots.convergence(
+        _by_layer(rows, "residual", model),
+        _by_layer(rows, "dual", model),
+        directory.file("convergence.png"),
+    )
     result = {
         **evaluate(model, split),
         "queries": len(split.query),
@@ -231,6 +226,14 @@ def _fit_full(model, config, split, stem, done, callbacks, verbose):
         initial_epoch=done,
         callbacks=callbacks,
         verbose=verbose,
+    )
+
+
+def _by_layer(rows, name, model):
+    """[epochs, M] of a number in the history that has one per layer."""
+    layers = range(1, _layers(model) + 1)
+    return np.array(
+        [[float(row[f"{name}_{m}"]) for m in layers] for row in rows]
     )
 
 

@@ -3,8 +3,10 @@
 import functools
 import subprocess
 import sys
+import unittest
 
 import numpy as np
+import threadpoolctl
 from absl.testing import absltest
 from absl.testing import parameterized
 
@@ -37,6 +39,14 @@ MARGINS = {
     "fasthash": 0.45,
 }
 LABELLED = [name for name in registry.SHALLOW if name not in ("lsh", "itq")]
+
+
+def setUpModule():
+    # Threads cost more than they gain on matrices this small. Only libraries
+    # that are loaded already can be limited.
+    for name in registry.SHALLOW:
+        registry.load(name)
+    unittest.enterModuleContext(threadpoolctl.threadpool_limits(1))
 
 
 def _make(name, bits=BITS, seed=0, settings=SETTINGS):
