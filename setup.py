@@ -55,6 +55,7 @@ setuptools.setup(
         "numpy>=2.0",
         "requests>=2.32",
         "scikit-learn>=1.4",
+        "simple-parsing>=0.1.7",
         # tf.summary writes through it.
         "tensorboard>=2.18",
         "tensorflow-datasets>=4.9.7",

@@ -124,7 +124,7 @@ class _Group(DataclassWrapper):
         return self.dataclass.__name__
 
     @property
-    def description(self) -> str | None:
+    def description(self) -> Any:
         return self.dataclass.__doc__ or None
 
 
@@ -169,10 +169,11 @@ def _make_parser(groups: dict, doc: str, prog: str) -> _Parser:
         group = dataclasses.make_dataclass(title, fields)
         group.__doc__ = about
         # With this default, a group has the flags that were given only.
+        nothing: Any = argparse.SUPPRESS
         parser.add_arguments(
             group,
             dest=f"group{number}",
-            default=argparse.SUPPRESS,
+            default=nothing,
             dataclass_wrapper_class=_Group,
         )
     return parser

@@ -39,9 +39,9 @@ def compare(args: Args, name, codes, queries, bits, result) -> None:
     """The kinds beside each other, and the flat one beside faiss."""
     from vdsh_tf.research.benchmarks import search as measures
 
-    kinds = ("hash", "ivf", "hnsw")
-    if len(codes) > args.hnsw_rows:
-        kinds = kinds[:2]
+    kinds = ["hash", "ivf"]
+    if len(codes) <= args.hnsw_rows:
+        kinds.append("hnsw")
     result[f"kinds_{name}"] = measures.kinds(
         codes, queries, bits, kinds, args.k, args.repeats
     )
@@ -91,7 +91,8 @@ def measure(args: Args, work: str) -> dict:
     few = np.ascontiguousarray(queries[::step])
     compare(args, "database", codes, queries, bits, result)
     compare(args, "large", large, few, bits, result)
-    compare(args, "random", *random_codes(len(large), bits), bits, result)
+    random, one_off = random_codes(len(large), bits)
+    compare(args, "random", random, one_off, bits, result)
     index = HammingIndex(bits)
     index.add(codes)
     result["one_query_ms"] = measures.one_query(hasher, index, query.x, args.k)

@@ -220,7 +220,9 @@ def measure_cost(args: Args) -> None:
     plots.cost(result, os.path.join(args.out, "cost.png"))
 
 
-def cost_line(sizes, shapes) -> dict:
+def cost_line(
+    sizes: list[int], shapes: list[tuple[int, int, int, int, int]]
+) -> dict:
     """Seconds per step of networks of rising size, and their exponent."""
     from vdsh_tf.research.benchmarks import steps
 
