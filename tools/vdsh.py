@@ -56,8 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool that the first word names; returns its exit code."""
     argv = list(sys.argv[1:] if argv is None else argv)
     # `benchmark search` and `benchmarks search` read as `benchmarks/search`.
-    if argv[:1] in (["benchmark"], ["benchmarks"]) and argv[1:2]:
-        argv[:2] = [f"benchmarks/{argv[1]}"]
+    if argv and argv[0] in ("benchmark", "benchmarks"):
+        rest = argv[1:2]
+        argv[:2] = [w if w in HELP else f"benchmarks/{w}" for w in rest]
     if not argv or argv[0] in HELP:
         print(overview())
         return 0

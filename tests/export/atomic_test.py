@@ -219,6 +219,7 @@ class AtomicTest(parameterized.TestCase):
         export_all(left)
         assert not hidden_files(left)
 
+    @pytest.mark.slow
     def test_killed_from_outside(self):
         root = export_fixtures.folder()
         first = os.path.join(root, "first")

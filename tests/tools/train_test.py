@@ -112,7 +112,7 @@ class BadFlagsTest(tool_runner.ToolTestCase):
         (("--gamma=0",), "`gamma` must.*gamma=0"),
         (("--stages=4",), "layers:epochs:learning_rate"),
         (("--preset=mnist", "--data_dir=nowhere"), "must exist.*'nowhere'"),
-        (("--data=npz", "--path=nowhere.npz"), "must exist.*nowhere.npz"),
+        (("--data=npz", "--path=nowhere.npz"), "nowhere.npz.*does not exist"),
         (("--resume",), "unfinished run under 'runs'"),
         (("--verbose=3",), "--verbose must be 0, 1 or 2"),
         (("--bitz=3",), "Unknown flag --bitz. Did you mean --bits"),

@@ -23,6 +23,7 @@ class SearchTest(tool_runner.ToolTestCase):
             export_fixtures.run_dir(), os.path.join("runs", "digits-001")
         )
 
+    @pytest.mark.slow
     def test_finds_what_faiss_finds(self):
         _, error = run_tool(TOOL, "--rows=2000", "--repeats=1")
         self.assertIsNone(error)

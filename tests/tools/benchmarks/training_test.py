@@ -3,6 +3,7 @@
 import json
 import os
 
+import pytest
 from absl.testing import absltest
 from absl.testing import parameterized
 
@@ -13,6 +14,7 @@ TOOL = "benchmarks/training"
 
 
 class QualityTest(tool_runner.ToolTestCase):
+    @pytest.mark.slow
     def test_quality_over_two_seeds_and_depths(self):
         code, out, err = tool_runner.run(
             TOOL,
