@@ -68,7 +68,7 @@ def export(
     onnx_file.check_opset(opset)
     described = metadata.describe(model, data, image_shape)
     served = graph.Served(
-        graph.kernels_of(model), described, graph.mean_of(model)
+        graph.kernels_of(model), described, *graph.normalization_of(model)
     )
     with staging.folder(out) as stage:
         built = _build(served, stage, formats, opset)

@@ -20,7 +20,8 @@ class Served(tf.Module):
     Args:
         kernels: float32 arrays, layer by layer.
         metadata: what the files say about themselves.
-        mean: float32 [d] that is subtracted from a row first, or None.
+        mean, scale: float32 [d] of `encoder.normalize`, or None; what has no
+            effect is no part of the graph.
     """
 
     def __init__(
@@ -28,15 +29,19 @@ class Served(tf.Module):
         kernels: list[np.ndarray],
         metadata: Metadata,
         mean: np.ndarray | None = None,
+        scale: np.ndarray | None = None,
     ):
         super().__init__(name="vdsh")
         self.kernels = [
             tf.Variable(kernel, trainable=False, name=f"theta_{m}")
             for m, kernel in enumerate(kernels, start=1)
         ]
-        self.mean = None
-        if mean is not None:
-            self.mean = tf.Variable(mean, trainable=False, name="mean")
+        self.mean, self.scale = (
+            None
+            if array is None
+            else tf.Variable(array, trainable=False, name=name)
+            for name, array in (("mean", mean), ("scale", scale))
+        )
         self.metadata = metadata
         self.rows = tf.function(self._rows, input_signature=[self.row_spec])
 
@@ -57,7 +62,7 @@ class Served(tf.Module):
 
     def _rows(self, x):
         """All outputs by name for rows x, float32 [batch, d]."""
-        embedding = encoder_lib.forward(x, self.kernels, self.mean)
+        embedding = encoder_lib.forward(x, self.kernels, self.mean, self.scale)
         sign = 2 * tf.cast(embedding > 0, tf.int32) - 1
         return {
             "codes": encoder_lib.pack_bits(embedding),
@@ -79,9 +84,6 @@ def kernels_of(model) -> list[np.ndarray]:
     ]
 
 
-def mean_of(model) -> np.ndarray | None:
-    """float32 mean that the encoder subtracts, or None."""
-    mean = model.encoder.mean
-    if mean is None:
-        return None
-    return np.asarray(keras.ops.convert_to_numpy(mean), np.float32)
+def normalization_of(model) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """float32 mean and scale of the encoder; None for one without effect."""
+    return model.encoder.normalization_arrays()

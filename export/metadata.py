@@ -7,6 +7,12 @@ import numpy as np
 
 from vdsh_tf import __version__
 
+NORMALIZATIONS = {
+    "unit": "unit_length",
+    "center": "center_unit_length",
+    "standardize": "standardize_unit_length",
+}
+
 
 @dataclasses.dataclass(frozen=True)
 class Metadata:
@@ -22,7 +28,8 @@ class Metadata:
         image_shape: (height, width, channels) for pixels, or None.
         training_data: name of the data set.
         package_version: of vdsh_tf.
-        normalization: what the graph itself does to a row first.
+        normalization: what the graph itself does to a row first:
+            "unit_length", "center_unit_length" or "standardize_unit_length".
         bit_order: of the packed codes.
     """
 
@@ -78,5 +85,5 @@ def describe(
         feature_kind="features" if shape is None else "pixels",
         image_shape=shape,
         training_data=data,
-        normalization="center_unit_length" if encoder.center else "unit_length",
+        normalization=NORMALIZATIONS[encoder.normalization_kind],
     )

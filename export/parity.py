@@ -53,7 +53,10 @@ class Report(NamedTuple):
 
 
 def responses(
-    kernels: list[np.ndarray], x: np.ndarray, mean: np.ndarray | None = None
+    kernels: list[np.ndarray],
+    x: np.ndarray,
+    mean: np.ndarray | None = None,
+    scale: np.ndarray | None = None,
 ) -> np.ndarray:
     """Float64 forward pass: the code layer's input to its ReLU, [n, K].
 
@@ -61,11 +64,14 @@ def responses(
         kernels: of the layers, [D_in, D_out] each.
         x: [n, d], raw rows.
         mean: [d] float32 that is subtracted from them first, or None.
+        scale: [d] float32 that they are multiplied with next, or None.
     """
     x = np.asarray(x, np.float32)
+    # Rounded as every runtime rounds them: their outcome is the input.
     if mean is not None:
-        # Rounded as every runtime rounds it: the difference is the input.
         x = x - mean
+    if scale is not None:
+        x = x * scale
     z = np.where(np.abs(x) < encoder.TINY, 0.0, x.astype(np.float64))
     norm = np.linalg.norm(z, axis=1, keepdims=True)
     z = np.divide(z, norm, out=np.zeros_like(z), where=norm > 0)
@@ -103,6 +109,7 @@ def check(
     runtimes: dict[str, Callable[[np.ndarray], np.ndarray]],
     batch_sizes: tuple[int, ...] = BATCH_SIZES,
     mean: np.ndarray | None = None,
+    scale: np.ndarray | None = None,
 ) -> list[Report]:
     """Encodes rows by every runtime at every batch size.
 
@@ -111,9 +118,9 @@ def check(
         rows: [n, d] float32, in an order that puts all kinds first.
         runtimes: by name, functions from rows to packed codes.
         batch_sizes: rows in a call.
-        mean: that the network subtracts from rows, or None.
+        mean, scale: of the network's normalisation, or None.
     """
-    want = responses(kernels, rows, mean)
+    want = responses(kernels, rows, mean, scale)
     reports = []
     for name, encode in runtimes.items():
         for size in batch_sizes:

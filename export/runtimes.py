@@ -72,15 +72,18 @@ def check(model, metadata, built, rows) -> list[parity.Report]:
         built: paths by name.
         rows: [n, d], raw training rows.
     """
-    kernels, mean = graph.kernels_of(model), graph.mean_of(model)
+    kernels = graph.kernels_of(model)
+    mean, scale = graph.normalization_of(model)
     real = np.asarray(rows[:_REAL_ROWS], np.float32)
     hostile = parity.hostile_rows(real[:_HOSTILE_ROWS])
     mixed = np.concatenate([hostile[:35], real, hostile[35:]])
-    reports = parity.check(kernels, mixed, encoders(model, built), mean=mean)
+    reports = parity.check(
+        kernels, mixed, encoders(model, built), mean=mean, scale=scale
+    )
     pixels = pixel_encoders(metadata, built)
     if pixels:
         whole = np.clip(np.rint(real), 0, 255)
-        reports += parity.check(kernels, whole, pixels, mean=mean)
+        reports += parity.check(kernels, whole, pixels, mean=mean, scale=scale)
     parity.require(reports)
     for name, outputs in _all_outputs(built, mixed).items():
         if not parity.consistent(outputs):

@@ -43,7 +43,7 @@ def write(served: Served, path: str) -> None:
         f.write(served.metadata.to_json())
     holder = tf.Module(name="vdsh")
     holder.kernels = served.kernels
-    holder.mean = served.mean
+    holder.mean, holder.scale = served.mean, served.scale
     holder.note = tf.saved_model.Asset(note)
     concrete = {
         name: tf.function(f, input_signature=[spec]).get_concrete_function()

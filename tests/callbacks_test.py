@@ -77,7 +77,7 @@ class GrowDepthTest(case.TestCase):
         for kernel in kernels[1:5]:
             self.assertGreater(np.abs(kernel - np.eye(8)).max(), 1e-5)
 
-    def test_sleeping_layers_are_not_touched(self):
+    def test_frozen_layers_are_not_touched(self):
         model, _, _ = self._fit([Stage(3, 1, 1e-2), Stage(6, 1, 1e-30)])
         for kernel in model.encoder.kernels[2:5]:
             self.assert_close(kernel.numpy(), np.eye(8), atol=1e-20)
@@ -142,7 +142,7 @@ class LoggingTest(case.TestCase):
         self.assertLen(history["val_map"], 2)
         self.assertBetween(history["val_map"][-1], 0.3, 1.0)
 
-    def test_every_awake_layer_is_written_to_tensorboard(self):
+    def test_every_active_layer_is_written_to_tensorboard(self):
         x, y = _data()
         with tempfile.TemporaryDirectory() as folder:
             convergence = LayerConvergence(folder)

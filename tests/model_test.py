@@ -38,7 +38,7 @@ def _model(optimizer="auto", **kwargs):
     settings = {"layers": 4, "width": 16, "bits": 8, "num_classes": 3}
     solver = {k: kwargs.pop(k) for k in SOLVER & set(kwargs)}
     model = VDSH(**{**settings, **kwargs}, solver=Solver(**solver))
-    model.compile(optimizer=optimizer)
+    model.compile(optimizer=optimizer, recipe=None)
     return model
 
 
@@ -58,8 +58,8 @@ class FitTest(case.TestCase):
         objective, accuracy = model.evaluate(x, y, verbose=0)
         self.assertLess(objective, 0.7 * before[0])
         self.assertGreater(accuracy, 0.9)
-        self.assertSameElements(
-            history.history, ["objective", "accuracy", "residual", "dual"]
+        self.assertContainsSubset(
+            ["objective", "accuracy", "residual", "dual"], history.history
         )
 
     def test_multi_hot_equals_integer_labels(self):
@@ -93,16 +93,19 @@ class FitTest(case.TestCase):
     def test_steps_per_execution_changes_nothing(self):
         x, y = _data(128)
         first, second = _model(), _model()
-        second.compile(steps_per_execution=4)
+        second.compile(recipe=None, steps_per_execution=4)
         for model in (first, second):
             model.fit(x, y, batch_size=16, shuffle=False, verbose=0)
         for a, b in zip(_kernels(first), _kernels(second), strict=True):
             self.assert_close(a, b, atol=1e-6)
 
-    def test_sample_weights_are_refused(self):
+    @parameterized.parameters(
+        (np.ones(5),), (-np.ones(96),), (np.zeros(96),), (np.full(96, np.nan),)
+    )
+    def test_bad_sample_weights(self, weight):
         x, y = _data()
-        with self.assertRaisesRegex(ValueError, "Sample weights"):
-            _model().fit(x, y, sample_weight=np.ones(len(x)), verbose=0)
+        with self.assertRaisesRegex(ValueError, "Sample weights must"):
+            _model().fit(x, y, sample_weight=weight, verbose=0)
 
     def test_encode_packs_predict(self):
         x, y = _data()

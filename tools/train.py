@@ -135,7 +135,7 @@ def create(args: Args):
             config.layers,
             config.network.width,
             config.network.bits,
-            config.optimization.stages,
+            config.stages,
         )
     split = trainer.load_data(config)
     # Bad settings must show before there is a directory.

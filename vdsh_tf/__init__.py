@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from vdsh_tf.config import Stage
     from vdsh_tf.encoder import HashEncoder
     from vdsh_tf.model import VDSH
+    from vdsh_tf.recipes import Recipe
     from vdsh_tf.search.engines import open_index
     from vdsh_tf.search.hamming import HammingIndex
     from vdsh_tf.search.hasher import Hasher
@@ -28,6 +29,7 @@ _HOMES = {
     "HashEncoder": "vdsh_tf.encoder",
     "Hasher": "vdsh_tf.search.hasher",
     "LayerConvergence": "vdsh_tf.callbacks",
+    "Recipe": "vdsh_tf.recipes",
     "RetrievalEvaluation": "vdsh_tf.callbacks",
     "Solver": "vdsh_tf.config",
     "Stage": "vdsh_tf.config",
@@ -41,6 +43,7 @@ __all__ = [
     "HashEncoder",
     "Hasher",
     "LayerConvergence",
+    "Recipe",
     "RetrievalEvaluation",
     "Solver",
     "Stage",

@@ -1,4 +1,4 @@
-"""HashEncoder: raw vectors -> unit length -> embedding -> packed codes."""
+"""HashEncoder: raw vectors -> normalised -> embedding -> packed codes."""
 
 import hashlib
 
@@ -7,6 +7,9 @@ import numpy as np
 import tensorflow as tf
 
 from vdsh_tf import config
+from vdsh_tf import recipes
+from vdsh_tf.data import inputs as inputs_lib
+from vdsh_tf.data import normalization as normalization_lib
 from vdsh_tf.initializers import LooksLinear
 
 INITIALIZERS = ("looks_linear", "he_normal", "glorot_uniform")
@@ -31,8 +34,8 @@ def unit_length(x):
     return tf.math.divide_no_nan(x, norm)
 
 
-def forward(x, kernels, mean=None):
-    """The network F on raw rows: centre, unit length, ReLU layers.
+def forward(x, kernels, mean=None, scale=None):
+    """The network F on raw rows: normalisation, then ReLU layers.
 
     The one statement of it in TensorFlow; encoder, hasher and exported files
     share it.
@@ -40,20 +43,34 @@ def forward(x, kernels, mean=None):
     Args:
         x: [batch, d], raw rows.
         kernels: per-layer [D_in, D_out].
-        mean: [d] that is subtracted first, or None.
+        mean, scale: see `normalize`.
 
     Returns:
         [batch, K], the embedding.
     """
-    x = normalize(x, mean)
+    return embed(normalize(x, mean, scale), kernels)
+
+
+def embed(x, kernels):
+    """The ReLU layers alone, on normalised rows."""
     for kernel in kernels:
         x = tf.nn.relu(tf.matmul(x, kernel))
     return x
 
 
-def normalize(x, mean=None):
-    """Raw rows -> rows of unit length, after `mean` is subtracted."""
-    return unit_length(x if mean is None else x - mean)
+def normalize(x, mean=None, scale=None):
+    """Raw rows -> rows (x - mean) * scale, scaled to unit length.
+
+    Args:
+        x: [batch, d], raw rows.
+        mean: [d], or None for zeros.
+        scale: [d] from 0 to 1, or None for ones.
+    """
+    if mean is not None:
+        x = x - mean
+    if scale is not None:
+        x = x * scale
+    return unit_length(x)
 
 
 def pack_bits(embedding):
@@ -75,7 +92,7 @@ class HashEncoder(keras.Model):
     """The network F of the paper, the part that is served.
 
     Maps raw vectors [batch, d] to the embedding F(x) >= 0, [batch, K]; a code
-    bit is `embedding > 0`. Unit-length normalisation is inside, so that
+    bit is `embedding > 0`. Normalisation of the rows is inside, so that
     serving cannot forget it.
 
     Depth can grow without changing a single output. All layers exist from
@@ -91,12 +108,16 @@ class HashEncoder(keras.Model):
         width: units of a hidden layer.
         bits: code length K.
         initializer: "looks_linear", "he_normal" or "glorot_uniform".
-        grow_from: number of layers that are active at the start; None
-            means all.
+        grow_from: number of layers that do not start as identities; None
+            means 4 (or all, if there are fewer).
         seed: integer; equal seeds give equal starting weights.
-        center: whether a mean is subtracted from a row before it is scaled;
-            `set_center` says which. For features whose rows share a large
-            mean, such as GIST: it would drown what tells them apart.
+        normalization: what a row goes through before its length is set to
+            one: "unit", nothing; "center", the mean row is taken off;
+            "standardize", and each column is divided by its deviation;
+            "auto", what `data.normalization.choose` finds best for the data.
+            All but "unit" learn from data: see `adapt`. Until then, a row
+            has its length set to one, and that is all.
+        center: of version 0.1.0: True for "center", False for "unit".
     """
 
     def __init__(
@@ -107,7 +128,8 @@ class HashEncoder(keras.Model):
         initializer: str = "looks_linear",
         grow_from: int | None = None,
         seed: int = 0,
-        center: bool = False,
+        normalization: str = "auto",
+        center: bool | None = None,
         **kwargs,
     ):
         for name, value in (
@@ -127,16 +149,26 @@ class HashEncoder(keras.Model):
                 f"`initializer` must be one of {', '.join(INITIALIZERS)}. "
                 f"Received: initializer={initializer!r}."
             )
+        if center is not None:
+            normalization = "center" if center else "unit"
+        if normalization not in normalization_lib.CHOICES:
+            raise ValueError(
+                "`normalization` must be one of "
+                f"{', '.join(normalization_lib.CHOICES)}. "
+                f"Received: normalization={normalization!r}."
+            )
         super().__init__(**kwargs)
         self.num_layers = layers
         self.width = width
         self.bits = bits
         self.initializer = initializer
+        if grow_from is None:
+            grow_from = min(layers, recipes.FIRST_DEPTH)
         self.grow_from = grow_from
         self.seed = seed
-        self.center = center
+        self.normalization = normalization
         self._depth = layers
-        self._active_layers(layers if grow_from is None else grow_from)
+        self._active_layers(grow_from)
 
     def build(self, input_shape):
         if self.built:
@@ -148,7 +180,7 @@ class HashEncoder(keras.Model):
                 f"Received: input shape {tuple(input_shape)}."
             )
         dims = [dim] + [self.width] * (self.num_layers - 1) + [self.bits]
-        active = set(self._active_layers(self.grow_from or self.num_layers))
+        active = set(self._active_layers(self.grow_from))
         self.kernels = []
         for m in range(1, self.num_layers + 1):
             start = self._kernel_start(m) if m in active else "identity"
@@ -156,20 +188,79 @@ class HashEncoder(keras.Model):
                 name=f"theta_{m}", shape=dims[m - 1 : m + 1], initializer=start
             )
             self.kernels.append(kernel)
-        self.mean = None
-        if self.center:
-            self.mean = self.add_weight(
-                name="mean", shape=(dim,), initializer="zeros", trainable=False
-            )
+        self.mean = self.scale = None
+        if self.normalization != "unit":
+            self.mean = self._add_statistic("mean", dim)
+        if self.normalization in ("auto", "standardize"):
+            # Zeros as long as no data was seen.
+            self.scale = self._add_statistic("scale", dim)
         self.built = True
 
     def call(self, inputs):
-        inputs = tf.cast(inputs, self.compute_dtype)
-        return forward(inputs, self.active_kernels, self.mean)
+        return embed(self.normalize(inputs), self.active_kernels)
 
     def normalize(self, x):
-        """Raw rows -> rows of unit length, centred if the encoder is."""
-        return normalize(tf.cast(x, self.compute_dtype), self.mean)
+        """Raw rows -> rows of unit length, as the encoder normalises them."""
+        # Not in half precision, which a large mean would use up.
+        x = tf.cast(x, self.variable_dtype)
+        scale = self.scale
+        if scale is not None:
+            seen = tf.reduce_any(scale.value != 0)
+            scale = tf.where(seen, scale.value, tf.ones_like(scale.value))
+        return tf.cast(normalize(x, self.mean, scale), self.compute_dtype)
+
+    def adapt(self, data) -> None:
+        """Learns the normalisation from data, as Keras' `Normalization` does.
+
+        Looks at a bounded sample, see `data.normalization.sample`. `fit` does
+        it with the data it trains on if it was not done before. Does nothing
+        for "unit".
+
+        Args:
+            data: rows [n, d], or batches (a `tf.data` dataset of x, or of
+                tuples that begin with x).
+        """
+        if self.normalization == "unit":
+            return
+        rows = normalization_lib.sample(data)
+        self.build((None, rows.shape[1]))
+        inputs_lib.check_width(
+            rows.shape[1], self.mean.shape[0], f"shape={rows.shape}"
+        )
+        mean, scale = normalization_lib.fit(rows, self.normalization)
+        self.mean.assign(mean)
+        if self.scale is not None:
+            self.scale.assign(scale)
+
+    @property
+    def adapted(self) -> bool:
+        """Whether the encoder has seen the data it needs for normalising."""
+        if self.normalization == "unit":
+            return True
+        if not self.built:
+            return False
+        decisive = self.mean if self.scale is None else self.scale
+        return bool(np.any(keras.ops.convert_to_numpy(decisive)))
+
+    def normalization_arrays(
+        self,
+    ) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Mean and scale as float32 [d]; None for one without effect."""
+        mean, scale = (
+            None
+            if variable is None
+            else np.asarray(keras.ops.convert_to_numpy(variable), np.float32)
+            for variable in (self.mean, self.scale)
+        )
+        return normalization_lib.simplified(mean, scale)
+
+    @property
+    def normalization_kind(self) -> str:
+        """What is done at present: "unit", "center" or "standardize"."""
+        mean, scale = self.normalization_arrays()
+        if scale is not None:
+            return "standardize"
+        return "unit" if mean is None else "center"
 
     def set_center(self, mean) -> None:
         """Sets the mean of raw rows that is subtracted from each.
@@ -177,9 +268,10 @@ class HashEncoder(keras.Model):
         Args:
             mean: [d], or rows [n, d] to take the mean of.
         """
-        if not self.center:
+        if self.normalization != "center":
             raise ValueError(
-                "The encoder must be made with center=True to have a mean."
+                'The encoder must be made with normalization="center" to be '
+                f"given a mean. Received: normalization={self.normalization!r}."
             )
         mean = np.asarray(mean)
         if mean.ndim == 2:
@@ -189,7 +281,7 @@ class HashEncoder(keras.Model):
     @property
     def center_is_set(self) -> bool:
         """False while a centred encoder still subtracts zeros."""
-        return self.mean is None or bool(np.any(self.mean.numpy()))
+        return self.normalization != "center" or self.adapted
 
     @property
     def depth(self) -> int:
@@ -232,9 +324,10 @@ class HashEncoder(keras.Model):
             array = keras.ops.convert_to_numpy(kernel)
             digest.update(repr(array.shape).encode())
             digest.update(array.astype("<f4").tobytes())
-        if self.mean is not None:
-            mean = keras.ops.convert_to_numpy(self.mean)
-            digest.update(b"center" + mean.astype("<f4").tobytes())
+        arrays = self.normalization_arrays()
+        for name, array in zip((b"center", b"scale"), arrays, strict=True):
+            if array is not None:
+                digest.update(name + array.astype("<f4").tobytes())
         return digest.hexdigest()[:32]
 
     def get_config(self):
@@ -246,8 +339,17 @@ class HashEncoder(keras.Model):
             "initializer": self.initializer,
             "grow_from": self.grow_from,
             "seed": self.seed,
-            "center": self.center,
+            "normalization": self.normalization,
         }
+
+    def _add_statistic(self, name, dim):
+        return self.add_weight(
+            name=name,
+            shape=(dim,),
+            initializer="zeros",
+            trainable=False,
+            autocast=False,
+        )
 
     def _active_layers(self, depth):
         config.require(

@@ -9,10 +9,14 @@ import tensorflow as tf
 from vdsh_tf import codes
 from vdsh_tf import config as config_lib
 from vdsh_tf import optimizers
-from vdsh_tf.callbacks import LayerMean
+from vdsh_tf.callbacks import planning
+from vdsh_tf.callbacks.convergence import LayerMean
 from vdsh_tf.data import inputs
 from vdsh_tf.data import tensors
+from vdsh_tf.data.batches import Perturbation
+from vdsh_tf.data.training_data import TrainingData
 from vdsh_tf.encoder import HashEncoder
+from vdsh_tf.recipes import Recipe
 from vdsh_tf.solver import objective
 from vdsh_tf.solver import schedules
 
@@ -29,7 +33,7 @@ class VDSH(keras.Model):
     ```
 
     Args:
-        layers, width, bits, initializer, grow_from, seed, center: see
+        layers, width, bits, initializer, grow_from, seed, normalization: see
             `HashEncoder`. `layers` counts the code layer, as M does in the
             paper.
         num_classes: C, number of labels.
@@ -51,7 +55,7 @@ class VDSH(keras.Model):
         initializer: str = "looks_linear",
         grow_from: int | None = None,
         seed: int = 0,
-        center: bool = False,
+        normalization: str = "auto",
         **kwargs,
     ):
         config_lib.require(
@@ -77,7 +81,7 @@ class VDSH(keras.Model):
             initializer,
             grow_from,
             seed,
-            center,
+            normalization,
             dtype=self.dtype_policy,
             name="encoder",
         )
@@ -106,16 +110,22 @@ class VDSH(keras.Model):
     def compile(
         self,
         optimizer="auto",
+        recipe="auto",
         steps_per_execution: int = 1,
         jit_compile="auto",
         run_eagerly: bool = False,
     ):
-        """Chooses how the consensus of a batch is applied.
+        """Chooses how the moves of a batch are applied, and how `fit` trains.
 
         Args:
             optimizer: a Keras optimizer, which gets the consensus move
                 `theta - theta+` as its gradient; None for line 12 as it
-                stands; "auto" for Adam(1e-3) (None for the full schedule).
+                stands; "auto" for Adam (None for the full schedule).
+            recipe: "auto" plans depth growth, rates, warm-up, noise and
+                weight decay from the network and the number of epochs; a
+                `Recipe` states some or all of them; None trains all layers
+                at the optimizer's own rate. With an optimizer of yours, its
+                rate is that of the first stage, and its weight decay counts.
             steps_per_execution, jit_compile, run_eagerly: as in Keras.
         """
         self._compile_args = {
@@ -124,53 +134,94 @@ class VDSH(keras.Model):
             "jit_compile": jit_compile,
             "run_eagerly": run_eagerly,
         }
+        recipe = Recipe.make(recipe)
+        made = optimizers.for_schedule(optimizer, self.algorithm, recipe)
+        # What was asked for; `recipe` gets the stages that `fit` plans.
+        self._recipe = recipe
+        if not isinstance(optimizer, str):
+            self._recipe = optimizers.with_rate_of(made, recipe)
+        self.recipe = self._recipe
         super().compile(
-            optimizer=optimizers.for_schedule(optimizer, self.algorithm),
+            optimizer=made,
             steps_per_execution=steps_per_execution,
             jit_compile=jit_compile,
             run_eagerly=run_eagerly,
         )
 
-    def fit(self, x=None, y=None, batch_size=None, **kwargs):
+    def fit(
+        self,
+        x=None,
+        y=None,
+        batch_size=None,
+        epochs=1,
+        callbacks=None,
+        validation_split=0.0,
+        validation_data=None,
+        shuffle=True,
+        sample_weight=None,
+        initial_epoch=0,
+        **kwargs,
+    ):
         """Trains; takes what `keras.Model.fit` takes.
 
         Features and labels are checked before, or for `tf.data` while, they
         are used. The full schedule needs all data at hand: pass arrays or a
         finite `tf.data` dataset, in a fixed order.
         """
+        data = TrainingData(x, y, sample_weight, batch_size, shuffle)
         width = self.encoder.kernels[0].shape[0] if self.built else None
-        if isinstance(x, tf.data.Dataset):
-            x = tensors.checked_dataset(x, width, self.num_classes)
-            dim = x.element_spec[0].shape[1]
-        else:
-            x, y = inputs.check_pair(x, y, width, self.num_classes)
-            dim = x.shape[1]
-        self.build((None, dim))
-        self._check_center(x)
+        data, held_out = data.checked(width, self.num_classes).split(
+            validation_split
+        )
+        validation_data = held_out or validation_data
+        self.build((None, data.width))
+        if not self.encoder.adapted:
+            self.encoder.adapt(data.x)
         if self.optimizer is not None and not self.optimizer.built:
             self.optimizer.build(self.trainable_variables)
-        x, y, batch_size = self.prepare(x, y, batch_size)
-        if isinstance(x, tf.data.Dataset):
-            kwargs.setdefault("shuffle", False)
-        return super().fit(x, y, batch_size=batch_size, **kwargs)
+        self.recipe, planned = planning.plan(
+            self,
+            self._recipe,
+            data,
+            validation_data,
+            callbacks,
+            epochs,
+            initial_epoch,
+        )
+        return super().fit(
+            **{**self._arguments(data, initial_epoch), **kwargs},
+            epochs=epochs,
+            initial_epoch=initial_epoch,
+            callbacks=planned,
+            validation_data=validation_data,
+        )
 
-    def prepare(self, x, y, batch_size=None):
-        """Hands the data to the schedule; returns what `fit` trains on."""
+    def _arguments(self, data, first_epoch):
+        """What Keras trains on, as keywords of its `fit`."""
+        if not self.algorithm.takes_optimizer:
+            dataset = self.prepare(data)
+            dataset = dataset.batch(data.batch_size or 256)
+            return {"x": dataset, "shuffle": False}
+        perturbation = Perturbation()
+        if self.recipe is not None:
+            perturbation = Perturbation(
+                self.recipe.noise,
+                self.recipe.dropout,
+                *self.encoder.normalization_arrays(),
+            )
+        return data.arguments(self.encoder.seed, first_epoch, perturbation)
+
+    def prepare(self, data):
+        """Rows with their places in the store of the full schedule."""
         return self.algorithm.prepare(
             self.weights_as_tensors(),
-            x,
-            y,
-            batch_size,
+            data.x if data.streamed else data.arrays,
             self.solver,
             self.encoder.normalize,
         )
 
     def train_step(self, data):
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        if sample_weight is not None:
-            raise ValueError(
-                "Sample weights are not part of Algorithm 1; pass (x, y)."
-            )
+        x, y, weight = keras.utils.unpack_x_y_sample_weight(data)
         y = tensors.label_vectors(y, self.num_classes, self.compute_dtype)
         if isinstance(x, tuple):
             x = (self.encoder.normalize(x[0]), x[1])
@@ -178,20 +229,20 @@ class VDSH(keras.Model):
             x = self.encoder.normalize(x)
         theta, classifier = self.weights_as_tensors()
         update = self.algorithm.step(
-            theta, classifier, x, y, self.solver, exact=self.optimizer is None
+            theta, classifier, x, y, self.solver, self.optimizer is None, weight
         )
         self._apply(update)
         residual = self._update_layer_metrics(update.trace)
         logs = self._update_metrics(
-            update.trace.embedding, y, theta, classifier
+            update.trace.embedding, y, theta, classifier, weight
         )
         return {**logs, **residual}
 
     def test_step(self, data):
-        x, y, _ = keras.utils.unpack_x_y_sample_weight(data)
+        x, y, weight = keras.utils.unpack_x_y_sample_weight(data)
         y = tensors.label_vectors(y, self.num_classes, self.compute_dtype)
         theta, classifier = self.weights_as_tensors()
-        return self._update_metrics(self(x), y, theta, classifier)
+        return self._update_metrics(self(x), y, theta, classifier, weight)
 
     def encode(self, x, batch_size: int = 1024) -> np.ndarray:
         """Packed codes of raw features: [n, d] -> [n, ceil(K/8)] uint8."""
@@ -239,7 +290,7 @@ class VDSH(keras.Model):
             "initializer": encoder.initializer,
             "grow_from": encoder.grow_from,
             "seed": encoder.seed,
-            "center": encoder.center,
+            "normalization": encoder.normalization,
             "solver": dataclasses.asdict(self.solver),
         }
 
@@ -249,32 +300,29 @@ class VDSH(keras.Model):
         if "solver" not in config:
             solver, config = config_lib.solver_from_0_1(config)
             config["solver"] = solver
+            centred = config.pop("center", False)
+            config["normalization"] = "center" if centred else "unit"
+            config["grow_from"] = config["grow_from"] or config["layers"]
         return super().from_config(config)
 
     def get_compile_config(self):
         if not self.compiled:
             return None
+        recipe = None if self._recipe is None else self._recipe.to_dict()
         return keras.saving.serialize_keras_object(
-            {**self._compile_args, "optimizer": self.optimizer}
+            {
+                **self._compile_args,
+                "optimizer": self.optimizer,
+                "recipe": recipe,
+            }
         )
 
     def compile_from_config(self, config):
+        # Version 0.1.0 had no recipe: its models go on as they did.
+        config = {"recipe": None, **config}
         self.compile(**keras.saving.deserialize_keras_object(config))
         if self.optimizer is not None and self.built:
             self.optimizer.build(self.trainable_variables)
-
-    def _check_center(self, x):
-        """A centred model takes its mean from the first arrays it sees."""
-        if self.encoder.center_is_set:
-            return
-        if isinstance(x, tf.data.Dataset):
-            raise ValueError(
-                "A model with center=True needs the mean of the features "
-                "before it trains on a `tf.data` dataset, which may have no "
-                "end. Call `model.encoder.set_center(rows)` after "
-                "`model.build((None, d))`."
-            )
-        self.encoder.set_center(x)
 
     def _apply(self, update):
         """Gives the moves to the optimizer, or takes them as they are."""
@@ -286,16 +334,16 @@ class VDSH(keras.Model):
         for variable, move in zip(variables, moves, strict=True):
             variable.assign_sub(move)
 
-    def _update_metrics(self, embedding, y, theta, classifier):
+    def _update_metrics(self, embedding, y, theta, classifier, weight=None):
+        """Eq. 4 per sample, and accuracy: means over samples."""
+        costs = objective.sample_costs(embedding, y, classifier)
+        penalty = objective.penalty(theta, classifier, self.solver)
         count = tf.cast(tf.shape(y)[0], y.dtype)
-        total = objective.objective(
-            embedding, y, theta, classifier, self.solver
-        )
         # Of several labels, the best-scored one must be among them.
         best = tf.argmax(tf.matmul(embedding, classifier), axis=-1)
         correct = tf.gather(y, best, batch_dims=1)
-        self.objective_metric.update_state(total / count, count)
-        self.accuracy_metric.update_state(correct)
+        self.objective_metric.update_state(costs + penalty / count, weight)
+        self.accuracy_metric.update_state(correct, weight)
         return {
             "objective": self.objective_metric.result(),
             "accuracy": self.accuracy_metric.result(),

@@ -1,9 +1,12 @@
 """Optimizers that suit consensus moves."""
 
+import dataclasses
 import warnings
 
 import keras
 import tensorflow as tf
+
+from vdsh_tf import recipes
 
 # Moves of front layers can be 1e-12; a larger epsilon hides them from Adam. A
 # much smaller one divides moves by squares that have rounded to zero.
@@ -47,15 +50,35 @@ def adam(learning_rate: float = 1e-3, weight_decay: float = 0.0) -> FusedAdam:
     )
 
 
-def for_schedule(optimizer, schedule):
+def rate_is_fixed(optimizer) -> bool:
+    """Whether an optimizer follows a schedule of its own."""
+    schedule = keras.optimizers.schedules.LearningRateSchedule
+    return isinstance(optimizer._learning_rate, schedule)
+
+
+def with_rate_of(optimizer, recipe):
+    """A recipe that says nothing of the rate takes the optimizer's."""
+    if recipe is None or optimizer is None or recipe.rate is not None:
+        return recipe
+    if rate_is_fixed(optimizer):
+        return recipe
+    return dataclasses.replace(recipe, rate=float(optimizer.learning_rate))
+
+
+def for_schedule(optimizer, schedule, recipe=None):
     """The optimizer that `VDSH.compile` was asked for, or an error.
 
     Args:
         optimizer: "auto", None, or anything `keras.optimizers.get` takes.
         schedule: of `solver.schedules`.
+        recipe: `recipes.Recipe` whose weight decay "auto" has, or None.
     """
     if isinstance(optimizer, str) and optimizer == "auto":
-        return adam() if schedule.takes_optimizer else None
+        if not schedule.takes_optimizer:
+            return None
+        if recipe is None:
+            return adam()
+        return adam(recipes.RATE, recipe.weight_decay)
     if optimizer is None:
         return None
     optimizer = keras.optimizers.get(optimizer)

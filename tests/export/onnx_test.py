@@ -108,7 +108,11 @@ class OnnxTest(parameterized.TestCase):
     @parameterized.parameters(13, 15, 17)
     def test_older_opsets(self, opset):
         model = export_fixtures.model()
-        served = graph.Served(graph.kernels_of(model), described())
+        served = graph.Served(
+            graph.kernels_of(model),
+            described(),
+            *graph.normalization_of(model),
+        )
         file = os.path.join(export_fixtures.folder(), "e.onnx")
         onnx_file.write(served, file, opset=opset)
         versions = {o.domain: o.version for o in onnx.load(file).opset_import}
@@ -132,9 +136,11 @@ class OnnxTest(parameterized.TestCase):
         tiny, denormal = rows[3::7], rows[4::7]
         assert ((tiny != 0) & (np.abs(tiny) < encoder.TINY)).any()
         session = onnx_file.Session(path())
-        kernels = graph.kernels_of(export_fixtures.model())
+        model = export_fixtures.model()
         got = session.run(tiny, "codes")["codes"]
-        want = parity.responses(kernels, tiny)
+        want = parity.responses(
+            graph.kernels_of(model), tiny, *graph.normalization_of(model)
+        )
         assert parity.compare(want, got, "onnx", 40).differ_beyond == 0
         got = session.run(denormal, "codes")["codes"]
         np.testing.assert_array_equal(got, 0)

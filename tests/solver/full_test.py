@@ -8,23 +8,12 @@ from absl.testing import absltest
 from absl.testing import parameterized
 
 from tests.support import case
+from tests.support import problems
 from tests.support import reference
 from vdsh_tf.config import Solver
 from vdsh_tf.solver import consensus
 from vdsh_tf.solver import full
 from vdsh_tf.solver import objective
-
-
-def solver_of(problem, **settings):
-    return Solver(
-        alpha_theta=problem.alpha_theta,
-        alpha_w=problem.alpha_w,
-        beta=problem.beta,
-        gamma=problem.gamma,
-        margin=problem.margin,
-        margin_weight=problem.margin_weight,
-        **settings,
-    ).resolved("full")
 
 
 def add_sums(left, right):
@@ -42,15 +31,18 @@ class Trained:
     gamma: tuple
     solver: Solver
 
+    @property
+    def first_batch(self) -> tuple:
+        """What functions of one batch take."""
+        batch = (self.inputs[0], self.states[0], self.labels[0])
+        return (self.weights, *batch, self.gamma, self.solver)
+
 
 def train(problem, iterations, batch_size, **settings) -> Trained:
     """Runs the solver in batches."""
-    weights = full.start_weights(
-        [tf.constant(t.T) for t in problem.theta],
-        tf.constant(problem.classifier),
-    )
+    weights = full.start_weights(*problems.weights_of(problem))
     gamma = (problem.gamma,) * len(problem.theta)
-    solver = solver_of(problem, **settings)
+    solver = problems.solver_of(problem, "full", **settings)
     starts = range(0, len(problem.x), batch_size)
     inputs = [tf.constant(problem.x[i : i + batch_size]) for i in starts]
     labels = [tf.constant(problem.y[i : i + batch_size]) for i in starts]
@@ -109,28 +101,21 @@ class FullTest(case.TestCase):
         problem = reference.make_problem()
         want = reference.train(problem, iterations)
         got = train(problem, iterations, 12)
-        value = objective.augmented_lagrangian(
-            got.weights,
-            got.inputs[0],
-            got.states[0],
-            got.labels[0],
-            got.gamma,
-            got.solver,
-        )
+        value = objective.augmented_lagrangian(*got.first_batch)
         self.assert_close(
             value, reference.augmented_lagrangian(problem, want), rtol=1e-10
         )
 
     def test_objective(self):
         problem = reference.make_problem()
-        theta = [tf.constant(t.T) for t in problem.theta]
+        theta, classifier = problems.weights_of(problem)
         state = full.start_samples(theta, tf.constant(problem.x))
         got = objective.objective(
             state.z[-1],
             problem.y,
             theta,
-            tf.constant(problem.classifier),
-            solver_of(problem),
+            classifier,
+            problems.solver_of(problem, "full"),
         )
         want = reference.objective(problem, problem.theta, problem.classifier)
         self.assert_close(got, want, rtol=1e-12)
@@ -147,14 +132,7 @@ class FullTest(case.TestCase):
             norms = [np.linalg.norm(v) for v in want.duals[m - 1]]
             self.assert_close(duals[m - 1], problem.gamma * np.mean(norms))
         got = train(problem, 2, 12)
-        _, _, trace = full.sample_step(
-            got.weights,
-            got.inputs[0],
-            got.states[0],
-            got.labels[0],
-            got.gamma,
-            got.solver,
-        )
+        _, _, trace = full.sample_step(*got.first_batch)
         for m in range(1, len(problem.theta) + 1):
             # u grew by z - f, so the residual is the dual's change.
             change = np.array(want.u[m]) - np.array(before.u[m])

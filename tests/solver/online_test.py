@@ -9,6 +9,7 @@ from absl.testing import absltest
 from absl.testing import parameterized
 
 from tests.support import case
+from tests.support import problems
 from tests.support import reference
 from vdsh_tf.config import Solver
 from vdsh_tf.solver import online
@@ -16,17 +17,9 @@ from vdsh_tf.solver import online
 
 def step(problem, exact=True, **settings):
     """One online step on all samples of a problem."""
-    solver = Solver(
-        alpha_theta=problem.alpha_theta,
-        alpha_w=problem.alpha_w,
-        beta=problem.beta,
-        gamma=problem.gamma,
-        margin=problem.margin,
-        margin_weight=problem.margin_weight,
-        **{"shared_step": False, "jacobi": False, **settings},
-    ).resolved("online")
-    theta = [tf.constant(t.T) for t in problem.theta]
-    classifier = tf.constant(problem.classifier)
+    settings = {"shared_step": False, "jacobi": False, **settings}
+    solver = problems.solver_of(problem, "online", **settings)
+    theta, classifier = problems.weights_of(problem)
     update = tf.function(online.step)(
         theta, classifier, problem.x, problem.y, solver, exact
     )

@@ -4,12 +4,14 @@
     python tools/benchmarks/training.py --depths=8,16,48 --data_dir=...
     python tools/benchmarks/training.py --what=cost
     python tools/benchmarks/training.py --what=share
+    python tools/benchmarks/training.py --what=step
 
 quality  mAP, P@r2 and R@r2 over training time for VDSH and for the same network
          in plain Keras with Adam: 11 minutes for 48 layers, two baselines and
          a grown one.
 cost     seconds per step for 4 to 64 layers and 32 to 1024 units: 3 minutes.
 share    matmul throughput inside a step against a bare loop: 1 minute.
+step     time of a step against that of Keras with Adam, both by XLA: 2 minutes.
 
 Every setting of VDSH is a flag, as in tools/train.py; with
 --validation_per_class quality is measured on rows held out of the training
@@ -66,7 +68,7 @@ class Args(training_flags.TrainingFlags):
         "quality",
         ANY,
         "What to measure.",
-        flag={"choices": ["quality", "cost", "share"]},
+        flag={"choices": ["quality", "cost", "share", "step"]},
     )
     out: str = setting(
         "runs/benchmark",
@@ -106,6 +108,7 @@ def benchmark(args: Args) -> None:
         "quality": compare_quality,
         "cost": measure_cost,
         "share": measure_share,
+        "step": measure_step,
     }
     measure[args.what](args)
 
@@ -157,7 +160,7 @@ def quality_lines(args: Args, config: TrainingConfig, baselines) -> dict:
         )
 
     if args.admm:
-        stages = config.optimization.stages
+        stages = config.stages
         logging.info("%s, %s, seed %d", VDSH, stages, config.seed)
         keep(VDSH, quality.run_admm(config, split))
     for baseline in baselines:
@@ -272,6 +275,30 @@ def share(layers: int, width: int, batch: int) -> dict:
         "seconds": seconds,
         "share": shares,
     }
+
+
+def measure_step(args: Args) -> None:
+    """A step of VDSH over one of Keras with Adam, in turns."""
+    from vdsh_tf.research.benchmarks import steps
+
+    rows = []
+    for layers in args.depths or (4, 8, 16, 48):
+        shape = (784, layers, 256, 64, 256)
+        seconds = steps.seconds_each(
+            {
+                "vdsh": steps.training_step(*shape, jit_compile=True),
+                "adam": steps.backprop_step(*shape, jit_compile=True),
+            },
+            rounds=21,
+        )
+        ratio = seconds["vdsh"] / seconds["adam"]
+        rows.append({"layers": layers, "seconds": seconds, "ratio": ratio})
+        print(
+            f"{layers} x 256, batch 256: VDSH {1e3 * seconds['vdsh']:.2f} ms, "
+            f"Adam {1e3 * seconds['adam']:.2f} ms, ratio {ratio:.3f}",
+            flush=True,
+        )
+    args.write("step", rows)
 
 
 def measure_scan() -> dict:

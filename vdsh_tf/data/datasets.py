@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from vdsh_tf import encoder
+from vdsh_tf.data import batches
 from vdsh_tf.data import inputs
 from vdsh_tf.data import sources
 
@@ -93,43 +94,21 @@ class Split:
             batch_size: rows in a batch, at most all.
             seed: of order and noise.
             first_epoch: number of the first epoch.
-            noise, dropout: see `perturb`.
+            noise, dropout: see `batches.perturb`.
             center: whether the model subtracts the mean of the rows.
 
         Returns:
             The dataset, and the number of batches in an epoch. A last batch
             that is not full is dropped, to keep shapes static.
         """
-        num = len(self.train)
-        batch_size = min(batch_size, num)
-        x = tf.constant(self.train.x)
-        y = tf.constant(self.train.y)
-        mean = self.train_mean() if center else 0.0
-        key = tf.constant(seed, tf.int64)
-
-        def epoch(number):
-            order = tf.random.experimental.stateless_shuffle(
-                tf.range(num), tf.stack([key, number])
-            )
-            index = tf.data.Dataset.from_tensor_slices(order).batch(
-                batch_size, drop_remainder=True
-            )
-            starts = tf.data.Dataset.counter(number * num, batch_size)
-            return tf.data.Dataset.zip(index, starts)
-
-        def fetch(index, start):
-            rows = tf.cast(tf.gather(x, index), tf.float32)
-            seed = tf.stack([key, start])
-            rows = mean + perturb(rows - mean, noise, dropout, seed)
-            return rows, tf.gather(y, index)
-
-        dataset = (
-            tf.data.Dataset.counter(first_epoch)
-            .flat_map(epoch)
-            .map(fetch, num_parallel_calls=tf.data.AUTOTUNE)
-            .prefetch(tf.data.AUTOTUNE)
+        mean = self.train_mean() if center else None
+        return batches.shuffled(
+            (self.train.x, self.train.y),
+            batch_size,
+            seed,
+            first_epoch,
+            batches.Perturbation(noise, dropout, mean),
         )
-        return dataset, num // batch_size
 
     def train_mean(self) -> np.ndarray:
         """Mean of the raw training rows, float32 [d]."""
@@ -139,36 +118,6 @@ class Split:
 def unit_rows(x):
     """Casts rows to float32 of length one."""
     return encoder.unit_length(tf.cast(x, tf.float32))
-
-
-def perturb(rows, noise: float, dropout: float, seed):
-    """Rows with noise, then without some entries.
-
-    Args:
-        rows: [batch, d] float32, with the mean taken off where it is.
-        noise: length of the Gaussian noise, as a share of the row's own.
-        dropout: share of the entries that are set to zero.
-        seed: two integers.
-    """
-    if noise:
-        speck = tf.random.stateless_normal(rows.shape, seed)
-        length = tf.norm(rows, axis=1, keepdims=True)
-        rows += noise / rows.shape[1] ** 0.5 * length * speck
-    if dropout:
-        other = tf.add(seed, 1)
-        chance = tf.random.stateless_uniform(rows.shape, other)
-        rows = tf.where(chance < dropout, 0.0, rows)
-    return rows
-
-
-def batches(part: Part, batch_size: int = 1024) -> tf.data.Dataset:
-    """One ordered pass over a part as (x, y) batches of unit-length rows."""
-    return (
-        tf.data.Dataset.from_tensor_slices((part.x, part.y))
-        .batch(batch_size)
-        .map(lambda x, y: (unit_rows(x), y))
-        .prefetch(tf.data.AUTOTUNE)
-    )
 
 
 def load(

@@ -75,6 +75,26 @@ def check_columns(got: int | None, num_classes: int, received) -> None:
         )
 
 
+def check_weights(weight, count: int) -> np.ndarray | None:
+    """Returns sample weights as float32 [n], or raises; None stays None."""
+    if weight is None:
+        return None
+    weight = np.asarray(weight)
+    if weight.shape != (count,) or weight.dtype.kind not in "fiub":
+        raise ValueError(
+            f"Sample weights must be numbers, one per row, [{count}]. "
+            f"Received: shape={weight.shape}, dtype={weight.dtype}."
+        )
+    weight = weight.astype(np.float32)
+    if not np.isfinite(weight).all() or (weight < 0).any() or not weight.any():
+        raise ValueError(
+            "Sample weights must be finite and >= 0, and some > 0, or there "
+            f"is nothing to learn from. Received: values from {weight.min()} "
+            f"to {weight.max()}."
+        )
+    return weight
+
+
 def check_pair(x, y, width=None, num_classes=None):
     """Checks features and labels that belong together."""
     x = check_features(x, width)

@@ -12,7 +12,7 @@ from vdsh_tf.data import inputs
 def checked_dataset(
     dataset: tf.data.Dataset, width: int | None, num_classes: int
 ) -> tf.data.Dataset:
-    """A dataset of (x, y) batches that raises on bad rows.
+    """A dataset of (x, y) or (x, y, weight) batches that raises on bad rows.
 
     Args:
         dataset: batches of x [batch, d] and y [batch] or [batch, C].
@@ -21,7 +21,7 @@ def checked_dataset(
     """
     _check_spec(dataset, width, num_classes)
 
-    def check(x, y):
+    def check(x, y, *weight):
         rows = tf.cast(x, tf.float32)
         top = num_classes if y.shape.rank == 1 else 2
         checks = [
@@ -40,9 +40,17 @@ def checked_dataset(
                 f"Labels must be from 0 to {top - 1}; a batch has others. "
                 "Renumber the labels, or raise `num_classes`.",
             ),
+            *(
+                _require(
+                    tf.math.is_finite(tf.cast(w, tf.float32)) & (w >= 0),
+                    "Sample weights must be finite and >= 0; a batch has "
+                    "others.",
+                )
+                for w in weight
+            ),
         ]
         with tf.control_dependencies(checks):
-            return tf.identity(x), tf.identity(y)
+            return (tf.identity(x), tf.identity(y), *weight)
 
     return dataset.map(check, num_parallel_calls=tf.data.AUTOTUNE).prefetch(
         tf.data.AUTOTUNE
@@ -62,16 +70,16 @@ def _require(holds, message):
 
 def _check_spec(dataset, width, num_classes):
     spec = dataset.element_spec
-    if not isinstance(spec, tuple) or len(spec) != 2:
+    if not isinstance(spec, tuple) or len(spec) not in (2, 3):
         raise ValueError(
-            "The dataset must yield (x, y) pairs; sample weights are not "
-            f"supported. Received: element_spec={spec}."
+            "The dataset must yield (x, y) pairs, or (x, y, sample_weight). "
+            f"Received: element_spec={spec}."
         )
     if dataset.cardinality() == 0:
         raise ValueError(
             "There must be at least one batch. Received: an empty dataset."
         )
-    x_spec, y_spec = spec
+    x_spec, y_spec = spec[:2]
     if x_spec.shape.rank != 2 or x_spec.shape[1] is None:
         raise ValueError(
             "The dataset must yield batches of rows of a known width, "

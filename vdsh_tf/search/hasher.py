@@ -36,14 +36,14 @@ class Hasher:
             for kernel in encoder.active_kernels
         ]
         self.width = len(self._kernels[0])
-        self._mean = None if encoder.mean is None else encoder.mean.numpy()
+        self._mean, self._scale = encoder.normalization_arrays()
         kernels = [tf.constant(kernel) for kernel in self._kernels]
 
         @tf.function(
             input_signature=[tf.TensorSpec([None, self.width], tf.float32)]
         )
         def graph(x):
-            return pack_bits(forward(x, kernels, self._mean))
+            return pack_bits(forward(x, kernels, self._mean, self._scale))
 
         self._graph = graph
 
@@ -57,6 +57,8 @@ class Hasher:
     def _embed(self, x):
         if self._mean is not None:
             x = x - self._mean
+        if self._scale is not None:
+            x = x * self._scale
         # As `encoder.unit_length`: the peak first, for the range of float32,
         # and denormal numbers as zero.
         size = np.abs(x)

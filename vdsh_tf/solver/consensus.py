@@ -23,22 +23,28 @@ def relative_gamma(sq_norms, solver):
     return tuple(scale * tf.maximum(s, 1e-20) for s in sq_norms)
 
 
-def sums_of(directions, a, top_code, y):
-    """Sums of a batch.
+def sums_of(directions, a, top_code, y, weight=None):
+    """Sums of a batch. A weight counts a sample as if it came so many times.
 
     Args:
         directions: per-layer [batch, D_in], along which weight copies moved.
         a: per-layer [batch, D_out], how far.
         top_code: [batch, K], z_M.
         y: [batch, C], label vectors.
+        weight: [batch, 1] sample weights, or None.
     """
+    count = tf.cast(tf.shape(y)[0], y.dtype)
+    weighted = top_code
+    if weight is not None:
+        count = tf.reduce_sum(weight)
+        weighted = top_code * weight
+        a = [move * weight for move in a]
     outer = [
         tf.matmul(direction, move, transpose_a=True)
         for direction, move in zip(directions, a, strict=True)
     ]
-    count = tf.cast(tf.shape(y)[0], y.dtype)
-    zz = tf.matmul(top_code, top_code, transpose_a=True)
-    zy = tf.matmul(top_code, y, transpose_a=True)
+    zz = tf.matmul(weighted, top_code, transpose_a=True)
+    zy = tf.matmul(weighted, y, transpose_a=True)
     return Sums(count, tuple(outer), zz, zy)
 
 

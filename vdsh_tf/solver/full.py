@@ -36,7 +36,7 @@ def start_samples(theta, x):
     return SampleState(z, u=zeros, a=zeros, prev_z=z, prev_a=zeros)
 
 
-def sample_step(weights, x, state, y, gamma, solver):
+def sample_step(weights, x, state, y, gamma, solver, weight=None):
     """Lines 5-11 for a batch of samples: codes, duals, weight moves.
 
     Args:
@@ -46,6 +46,7 @@ def sample_step(weights, x, state, y, gamma, solver):
         y: [batch, C], label vectors.
         gamma: one scalar per layer.
         solver: config.Solver.
+        weight: [batch, 1] sample weights, or None.
 
     Returns:
         The batch's new SampleState, its Sums, and the Trace without an
@@ -75,6 +76,7 @@ def sample_step(weights, x, state, y, gamma, solver):
             response,
             solver,
             margin=margin if m + 1 == top else None,
+            weight=weight,
         )
         z[m] = center + move
         u[m] += z[m] - f[m]
@@ -94,7 +96,7 @@ def sample_step(weights, x, state, y, gamma, solver):
 
     residual = objective.mean_norms([z[m] - f[m] for m in f])
     inputs = [z[m - 1] for m in a]
-    sums = consensus.sums_of(inputs, list(a.values()), z[top], y)
+    sums = consensus.sums_of(inputs, list(a.values()), z[top], y, weight)
     new = SampleState(
         tuple(z[m] for m in a),
         tuple(u.values()),

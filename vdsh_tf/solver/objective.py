@@ -20,8 +20,19 @@ def objective(embedding, y, theta, classifier, solver):
         classifier: [K, C].
         solver: config.Solver.
     """
+    costs = tf.reduce_sum(sample_costs(embedding, y, classifier))
+    return costs + penalty(theta, classifier, solver)
+
+
+def sample_costs(embedding, y, classifier):
+    """The first term of Eq. 4 for each sample: [batch]."""
     error = tf.matmul(embedding, classifier) - y
-    total = 0.5 * _sq(error) + 0.5 * solver.alpha_w * _sq(classifier)
+    return 0.5 * tf.reduce_sum(tf.square(error), axis=1)
+
+
+def penalty(theta, classifier, solver):
+    """The other terms of Eq. 4."""
+    total = 0.5 * solver.alpha_w * _sq(classifier)
     if solver.alpha_theta:
         squares = tf.add_n([_sq(t) for t in theta])
         total += 0.5 * solver.alpha_theta * squares

@@ -20,7 +20,7 @@ from vdsh_tf.solver.records import Update
 from vdsh_tf.solver.records import numbered
 
 
-def step(theta, classifier, x, y, solver, exact=False) -> Update:
+def step(theta, classifier, x, y, solver, exact=False, weight=None) -> Update:
     """Proposes an update of all weights from one batch.
 
     Args:
@@ -31,33 +31,41 @@ def step(theta, classifier, x, y, solver, exact=False) -> Update:
         solver: config.Solver.
         exact: whether the classifier is solved for (line 14) or gets the
             gradient of that problem, for an optimizer.
+        weight: [batch] sample weights, or None; a weight of 2 is the sample
+            twice.
     """
+    if weight is not None:
+        weight = tf.cast(weight, y.dtype)[:, None]
     if solver.preserve_error_norm is None:
         # Lengths matter where no optimizer rescales the moves.
         preserve = not exact and solver.jacobi and solver.code_steps == 1
         solver = dataclasses.replace(solver, preserve_error_norm=preserve)
     if solver.sweeps > 1:
-        moves, sums, trace = _several_sweeps(theta, classifier, x, y, solver)
+        moves, sums, trace = _several_sweeps(
+            theta, classifier, x, y, solver, weight
+        )
     else:
-        moves, sums, trace = _one_sweep(theta, classifier, x, y, solver)
+        moves, sums, trace = _one_sweep(theta, classifier, x, y, solver, weight)
     line_14 = (
         consensus.classifier_move if exact else consensus.classifier_gradient
     )
     return Update(moves, line_14(classifier, sums, solver), trace)
 
 
-def _one_sweep(theta, classifier, x, y, solver):
+def _one_sweep(theta, classifier, x, y, solver, weight):
     """Lines 5-12 once: moves of theta, Sums, Trace."""
     z, response = _forward(theta, x)
     inputs = [z[m] for m in range(len(theta))]
-    directions, sq_norms = _directions(inputs, solver)
-    gamma = _gamma(sq_norms, solver)
+    directions, sq_norms = _directions(inputs, solver, weight)
+    gamma = _gamma(sq_norms, solver, weight)
     margin = subproblems.margin_of(y, classifier, solver)
-    move, error = _hand_down(theta, classifier, z, response, y, solver, margin)
+    move, error = _hand_down(
+        theta, classifier, z, response, y, solver, margin, weight
+    )
 
     if not solver.jacobi:
         inputs = [x, *(z[m] + move[m] for m in range(1, len(theta)))]
-        directions, sq_norms = _directions(inputs, solver)
+        directions, sq_norms = _directions(inputs, solver, weight)
 
     # Line 11. Once the codes are fixed, no layer waits for another.
     a = [
@@ -73,14 +81,14 @@ def _one_sweep(theta, classifier, x, y, solver):
     ]
 
     top = len(theta)
-    sums = consensus.sums_of(directions, a, z[top] + move[top], y)
+    sums = consensus.sums_of(directions, a, z[top] + move[top], y, weight)
     moves = consensus.theta_moves(theta, sums, gamma, solver)
     residual = objective.mean_norms([move[m] for m in response])
     # The dual u_m is the residual z_m - f_m itself.
     return moves, sums, Trace(z[top], residual, solver.beta * residual)
 
 
-def _hand_down(theta, classifier, z, response, y, solver, margin):
+def _hand_down(theta, classifier, z, response, y, solver, margin, weight):
     """Lines 5-9, from the top down.
 
     In the paper's order (not `jacobi`) `response` and `error` are left as
@@ -106,6 +114,7 @@ def _hand_down(theta, classifier, z, response, y, solver, margin):
             "response": response[m + 1],
             "solver": solver,
             "margin": margin if m + 1 == top else None,
+            "weight": weight,
         }
         if solver.preserve_error_norm:
             move[m] = subproblems.hand_down(**problem)
@@ -118,17 +127,17 @@ def _hand_down(theta, classifier, z, response, y, solver, margin):
     return move, error
 
 
-def _several_sweeps(theta, classifier, x, y, solver):
+def _several_sweeps(theta, classifier, x, y, solver, weight):
     """Algorithm 1 on the batch alone, `sweeps` times."""
     weights = full.start_weights(theta, classifier)
     state = full.start_samples(theta, x)
     embedding = state.z[-1]
-    _, sq_norms = _directions([x, *state.z[:-1]], solver)
-    gamma = _gamma(sq_norms, solver)
+    _, sq_norms = _directions([x, *state.z[:-1]], solver, weight)
+    gamma = _gamma(sq_norms, solver, weight)
     found = []
     for _ in range(solver.sweeps):
         state, sums, trace = full.sample_step(
-            weights, x, state, y, gamma, solver
+            weights, x, state, y, gamma, solver, weight
         )
         weights, moves = full.consensus_step(weights, sums, gamma, solver)
         found.append(moves)
@@ -145,19 +154,24 @@ def _forward(theta, x):
     return z, response
 
 
-def _directions(inputs, solver):
+def _directions(inputs, solver, weight):
     """Along which weight copies move, and x . direction of each sample."""
     directions = inputs
     if solver.mean_damping:
         directions = [
-            weight_copies.directions(x, solver.mean_damping) for x in inputs
+            weight_copies.directions(x, solver.mean_damping, weight)
+            for x in inputs
         ]
     pairs = zip(inputs, directions, strict=True)
     return directions, [subproblems.row_sum(x * d) for x, d in pairs]
 
 
-def _gamma(sq_norms, solver):
-    return consensus.relative_gamma(list(map(tf.reduce_mean, sq_norms)), solver)
+def _gamma(sq_norms, solver, weight):
+    means = list(map(tf.reduce_mean, sq_norms))
+    if weight is not None:
+        count = tf.reduce_sum(weight)
+        means = [subproblems.total(s, weight) / count for s in sq_norms]
+    return consensus.relative_gamma(means, solver)
 
 
 def _error(response, move):

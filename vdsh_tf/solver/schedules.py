@@ -5,8 +5,7 @@ online: every batch starts from a forward pass, runs one or more iterations as
 full:   the state of every sample persists, and one consensus closes each pass
     over the data. Independent of how the data is split into batches.
 
-`prepare` gets what `fit` was given, `step` one batch. This is the only place
-that knows the schedules by name.
+`step` gets one batch. This is the only place that knows the schedules by name.
 """
 
 import numpy as np
@@ -28,13 +27,11 @@ class Online:
     takes_optimizer = True
     store = None
 
-    def prepare(self, weights, x, y, batch_size, solver, normalize):
-        """What `fit` trains on: the data as it is."""
-        return x, y, batch_size
-
-    def step(self, theta, classifier, x, y, solver, exact) -> Update:
+    def step(
+        self, theta, classifier, x, y, solver, exact, weight=None
+    ) -> Update:
         """See `online.step`."""
-        return online.step(theta, classifier, x, y, solver, exact)
+        return online.step(theta, classifier, x, y, solver, exact, weight)
 
 
 class Full:
@@ -50,30 +47,32 @@ class Full:
     def __init__(self):
         self.store: SampleStore | None = None
 
-    def prepare(self, weights, x, y, batch_size, solver, normalize):
+    def prepare(self, weights, data, solver, normalize):
         """Makes the store if there is none.
 
         Args:
             weights: starting theta and classifier, as tensors.
-            x, y: arrays, or x a finite `tf.data` dataset of batches.
-            batch_size: rows per step; does not change the result.
+            data: arrays (x, y) or (x, y, sample_weight), or a finite `tf.data`
+                dataset of batches of them.
             solver: config.Solver.
             normalize: function that the encoder applies to raw rows.
 
         Returns:
-            Batches of ((x, index), y), in the place of x, y and batch size;
-            the index is a row's place in the store.
+            A dataset of ((x, index), y, ...) rows; the index is a row's place
+            in the store.
         """
-        if isinstance(x, tf.data.Dataset):
-            rows = [tuple(map(np.asarray, batch)) for batch in x]
-            x, y = (np.concatenate(part) for part in zip(*rows, strict=True))
+        if isinstance(data, tf.data.Dataset):
+            rows = [tuple(map(np.asarray, batch)) for batch in data]
+            data = [np.concatenate(part) for part in zip(*rows, strict=True)]
+        x, *others = data
         if self.store is None or self.store.num_samples != len(x):
             self.store = start_store(*weights, x, solver, normalize)
         index = np.arange(len(x), dtype=np.int32)
-        dataset = tf.data.Dataset.from_tensor_slices(((x, index), y))
-        return dataset.batch(batch_size or 256), None, None
+        return tf.data.Dataset.from_tensor_slices(((x, index), *others))
 
-    def step(self, theta, classifier, x, y, solver, exact) -> Update:
+    def step(
+        self, theta, classifier, x, y, solver, exact, weight=None
+    ) -> Update:
         """One batch of a pass; moves are zero until all samples were seen.
 
         Args:
@@ -82,6 +81,7 @@ class Full:
             y: [batch, C], label vectors.
             solver: config.Solver.
             exact: not used; line 14 is always solved.
+            weight: [batch] sample weights, or None.
         """
         x, index = x
         store = self.store
@@ -90,13 +90,15 @@ class Full:
                 "The full schedule needs all samples before its first step: "
                 "train with `fit`."
             )
+        if weight is not None:
+            weight = tf.cast(weight, y.dtype)[:, None]
         gamma = tuple(map(tf.convert_to_tensor, store.gamma))
         weights = store.weights(theta, classifier)
         state, sums, trace = full.sample_step(
-            weights, x, store.read(index), y, gamma, solver
+            weights, x, store.read(index), y, gamma, solver, weight
         )
         store.write(index, state)
-        total = store.add(sums)
+        total = store.add(sums, tf.shape(index)[0])
 
         def close_pass():
             new, moves = full.consensus_step(weights, total, gamma, solver)
@@ -107,7 +109,7 @@ class Full:
         def go_on():
             return tuple(map(tf.zeros_like, (*theta, classifier)))
 
-        done = total.count >= store.num_samples
+        done = store.seen >= store.num_samples
         *moves, classifier_move = tf.cond(done, close_pass, go_on)
         # The step saw every sample's own copies; Eq. 4 is about theta.
         embedding = full.start_samples(theta, x).z[-1]

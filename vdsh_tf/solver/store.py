@@ -53,6 +53,8 @@ class SampleStore(tf.Module):
         dtype = weights.classifier.dtype
         check_memory(num_samples, dims, dtype.size)
         self.num_samples = num_samples
+        # How many samples of the pass have been seen.
+        self.seen = tf.Variable(0, dtype=tf.int32)
         self.rows = {
             name: [
                 tf.Variable(tf.zeros([num_samples, d], dtype), name=name)
@@ -105,8 +107,9 @@ class SampleStore(tf.Module):
             (weights.prev_theta, weights.prev2_theta),
         )
 
-    def add(self, sums) -> Sums:
-        """Adds a batch's sums; returns those of the pass so far."""
+    def add(self, sums, count) -> Sums:
+        """Adds sums of `count` samples; returns those of the pass so far."""
+        self.seen.assign_add(count)
         tf.nest.map_structure(
             lambda mine, batch: mine.assign_add(batch), self.sums, sums
         )
@@ -114,6 +117,7 @@ class SampleStore(tf.Module):
 
     def clear_sums(self) -> None:
         """Starts the sums of another pass."""
+        self.seen.assign(0)
         for variable in tf.nest.flatten(self.sums):
             variable.assign(tf.zeros_like(variable))
 

@@ -104,7 +104,14 @@ def margin_of(y, classifier, solver) -> Margin | None:
     return Margin(wanted, solver.margin, solver.margin_weight)
 
 
-def solve_hidden_code(error, copy, active, response, solver, margin=None):
+def total(values, weight=None):
+    """Sum over samples of [batch, 1] values, with weights [batch, 1] if any."""
+    return tf.reduce_sum(values if weight is None else values * weight)
+
+
+def solve_hidden_code(
+    error, copy, active, response, solver, margin=None, weight=None
+):
     """Hands the error of layer m+1 down to the code of layer m (line 8).
 
     Lowers over z, for every sample,
@@ -131,6 +138,7 @@ def solve_hidden_code(error, copy, active, response, solver, margin=None):
             length depends on how hard it pulls and so weighs samples against
             each other; a shared one keeps the direction of their sum.
         margin: Margin of layer m+1, or None.
+        weight: [batch, 1] sample weights of a shared step, or None.
 
     Returns:
         move: [batch, D_m], z - center.
@@ -156,14 +164,14 @@ def solve_hidden_code(error, copy, active, response, solver, margin=None):
             bend += margin.weight * row_sum(short)
         sq = row_sum(tf.square(g))
         if solver.shared_step:
-            sq, bend = tf.reduce_sum(sq), tf.reduce_sum(bend)
+            sq, bend = total(sq, weight), total(bend, weight)
         length = tf.math.divide_no_nan(sq, sq + bend)
         moved -= length * g
         change -= length * bent
     return moved, change
 
 
-def hand_down(error, copy, active, response, solver, margin=None):
+def hand_down(error, copy, active, response, solver, margin=None, weight=None):
     """The first step of `solve_hidden_code`, without its line search.
 
     The step goes along the same g, and is half as long as the error that it
@@ -175,7 +183,8 @@ def hand_down(error, copy, active, response, solver, margin=None):
     vanishes nor explodes on its way down.
 
     Args:
-        error, copy, active, response, margin: as for `solve_hidden_code`.
+        error, copy, active, response, margin, weight: as for
+            `solve_hidden_code`.
         solver: config.Solver; with `shared_step` the lengths are those of all
             samples together.
 
@@ -189,7 +198,7 @@ def hand_down(error, copy, active, response, solver, margin=None):
     g = tf.where(active, copy.rmatvec(misfit), 0.0)
     sq, sq_misfit = row_sum(tf.square(g)), row_sum(tf.square(misfit))
     if solver.shared_step:
-        sq, sq_misfit = tf.reduce_sum(sq), tf.reduce_sum(sq_misfit)
+        sq, sq_misfit = total(sq, weight), total(sq_misfit, weight)
     length = 0.5 * tf.sqrt(tf.math.divide_no_nan(sq_misfit, sq))
     return -length * g
 

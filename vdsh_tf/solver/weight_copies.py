@@ -112,7 +112,7 @@ def violation_of(theta, prev_theta, prev2_theta, x, a, prev_x, prev_a):
     )
 
 
-def directions(x, damping):
+def directions(x, damping, weight=None):
     """M^-1 x_i: directions in which copies move under a metric M.
 
     With |theta~_i - theta|_M for |theta~_i - theta| in line 11, a copy leaves
@@ -125,12 +125,16 @@ def directions(x, damping):
     Args:
         x: [batch, D_in].
         damping: scalar > 0.
+        weight: [batch, 1] sample weights of the means, or None.
 
     Returns:
         [batch, D_in].
     """
-    mean = tf.reduce_mean(x, axis=0, keepdims=True)
-    unit = tf.maximum(tf.reduce_mean(tf.square(x)), 1e-30)
+    if weight is None:
+        weight = tf.ones_like(x[:, :1])
+    weight = weight / tf.reduce_mean(weight)
+    mean = tf.reduce_mean(x * weight, axis=0, keepdims=True)
+    unit = tf.maximum(tf.reduce_mean(tf.square(x) * weight), 1e-30)
     penalised = mean / (damping * unit + tf.reduce_sum(tf.square(mean)))
     return x - tf.matmul(x, mean, transpose_b=True) * penalised
 

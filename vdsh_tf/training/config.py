@@ -2,10 +2,9 @@
 
 import dataclasses
 
+from vdsh_tf import recipes
 from vdsh_tf.config import ANY
 from vdsh_tf.config import COUNT
-from vdsh_tf.config import NOT_NEGATIVE
-from vdsh_tf.config import SHARE_OR_ZERO
 from vdsh_tf.config import SWITCH
 from vdsh_tf.config import Rule
 from vdsh_tf.config import Solver
@@ -14,6 +13,7 @@ from vdsh_tf.config import check_settings
 from vdsh_tf.config import is_count
 from vdsh_tf.config import setting
 from vdsh_tf.config import solver_from_0_1
+from vdsh_tf.recipes import Recipe
 
 _COUNT_OR_ZERO = Rule(
     "an integer >= 0", "as it is a number of items", lambda v: is_count(v, 0)
@@ -28,9 +28,13 @@ class Source:
         "digits",
         ANY,
         "Data set: digits, mnist, fashion_mnist, cifar10, mnist_gist, "
-        "cifar10_gist, nus_wide or npz.",
+        "cifar10_gist, nus_wide, npz or images.",
     )
-    path: str | None = setting(None, ANY, "Features file, for npz.")
+    path: str | None = setting(
+        None,
+        ANY,
+        "Features file, for npz; folder with a folder per class, for images.",
+    )
     data_dir: str | None = setting(
         None,
         ANY,
@@ -50,54 +54,44 @@ class Source:
 
 @dataclasses.dataclass(frozen=True)
 class Network:
-    """The hashing network; its depth is that of the last stage."""
+    """The hashing network."""
 
+    # M of the paper, the code layer included; where stages are given, their
+    # last depth overrides it. Tools have a flag of their own for it.
+    layers: int = dataclasses.field(default=8, metadata={"rule": COUNT})
     width: int = setting(256, COUNT, "Units of a hidden layer.")
     bits: int = setting(64, COUNT, "Code length K.")
     initializer: str = setting(
         "looks_linear", ANY, "looks_linear, he_normal or glorot_uniform."
     )
-    center: bool = setting(
-        False,
-        SWITCH,
-        "Whether the mean of the training rows is subtracted from inputs.",
+    normalization: str = setting(
+        "auto",
+        ANY,
+        "What inputs go through: unit (unit length alone), center (minus the "
+        "mean of the training rows), standardize (and over the scale of each "
+        "column), or auto, which looks at them.",
     )
 
 
 @dataclasses.dataclass(frozen=True)
-class Optimization:
-    """How long and how fast is trained, and on what inputs."""
+class Optimization(Recipe):
+    """The recipe of `VDSH.compile`, and how its steps are run."""
 
-    stages: Stages = setting(
-        Stages.parse("8:10:1e-3"),
-        Rule(
-            "one stage or more", "or nothing is trained", lambda v: len(v) > 0
-        ),
-        "Depth, epochs and learning rate of each stage, such as "
-        "4:8:3e-3,48:4:4e-4; the last one's depth is the network's.",
-        flag={"type": Stages.parse},
-    )
-    warmup: float = setting(
-        0.1, SHARE_OR_ZERO, "Share of a stage in which the rate rises."
-    )
+    # Length of training, where no stages are given; likewise.
+    epochs: int = dataclasses.field(default=10, metadata={"rule": COUNT})
     batch_size: int = setting(256, COUNT, "Samples in a step.")
-    noise: float = setting(
-        0.0,
-        NOT_NEGATIVE,
-        "Length of Gaussian noise on an input, as a share of its own.",
-    )
-    dropout: float = setting(
-        0.0, SHARE_OR_ZERO, "Share of an input's entries that are set to zero."
-    )
-    weight_decay: float = setting(
-        0.0, NOT_NEGATIVE, "Of the optimizer, decoupled from the gradient."
-    )
     jit_compile: bool = setting(
         False,
         SWITCH,
         "Whether XLA compiles the step; worth it for a deep network, whose "
         "many small operations it fuses.",
     )
+
+    @property
+    def recipe(self) -> Recipe:
+        """The recipe alone."""
+        names = [field.name for field in dataclasses.fields(Recipe)]
+        return Recipe(**{name: getattr(self, name) for name in names})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,14 +122,22 @@ class TrainingConfig:
             check_settings(part)
 
     @property
+    def stages(self) -> Stages:
+        """Those of the recipe, or planned."""
+        given = self.optimization.stages
+        if given is not None:
+            return given
+        return recipes.plan(self.network.layers, self.optimization.epochs)
+
+    @property
     def layers(self) -> int:
         """M, the depth of the last stage."""
-        return self.optimization.stages[-1].layers
+        return self.stages[-1].layers
 
     @property
     def epochs(self) -> int:
         """Length of all stages together."""
-        return sum(stage.epochs for stage in self.optimization.stages)
+        return sum(stage.epochs for stage in self.stages)
 
     def replace(self, **settings) -> "TrainingConfig":
         """The same with other values, named without their group."""
@@ -155,15 +157,19 @@ class TrainingConfig:
 
     def with_layers(self, layers: int) -> "TrainingConfig":
         """The same stages for a network of another depth."""
+        given = self.optimization.stages
+        if given is None:
+            return self.replace(layers=layers)
         capped = [
-            dataclasses.replace(s, layers=min(s.layers, layers))
-            for s in self.optimization.stages
+            dataclasses.replace(s, layers=min(s.layers, layers)) for s in given
         ]
         capped[-1] = dataclasses.replace(capped[-1], layers=layers)
         return self.replace(stages=Stages(capped))
 
     def with_epochs(self, epochs: int) -> "TrainingConfig":
-        """Other length of the last stage, the one at full depth."""
+        """Other length: of the last stage, or of the plan."""
+        if self.optimization.stages is None:
+            return self.replace(epochs=epochs)
         *first, last = self.optimization.stages
         last = dataclasses.replace(last, epochs=epochs)
         return self.replace(stages=Stages([*first, last]))
@@ -171,7 +177,8 @@ class TrainingConfig:
     def to_json(self) -> dict:
         """As dictionaries and plain values, for config.json."""
         data = dataclasses.asdict(self)
-        data["optimization"]["stages"] = str(self.optimization.stages)
+        stages = self.optimization.stages
+        data["optimization"]["stages"] = stages and str(stages)
         return data
 
     @classmethod
@@ -182,7 +189,8 @@ class TrainingConfig:
         flat: dict = {}
         for name, value in data.items():
             flat.update(value if name in _GROUPS else {name: value})
-        flat["stages"] = Stages.parse(flat["stages"])
+        if flat["stages"] is not None:
+            flat["stages"] = Stages.parse(flat["stages"])
         return _from_flat(flat)
 
 
@@ -192,6 +200,10 @@ _GROUPS = {
     "optimization": Optimization,
     "solver": Solver,
 }
+
+
+# Version 0.1.0 wrote every setting, and had no recipe to fall back on.
+_PLAIN = {"noise": 0.0, "weight_decay": 0.0}
 
 
 def _group_of(name):
@@ -213,8 +225,10 @@ def _from_flat(flat):
 
 def _from_0_1(data):
     solver, rest = solver_from_0_1(data)
+    centred = rest.pop("center", False)
+    rest["normalization"] = "center" if centred else "unit"
     stages = Stages(
         dataclasses.replace(Stages.parse("1:1:1")[0], **stage)
         for stage in rest.pop("stages")
     )
-    return _from_flat({**rest, "stages": stages, "solver": solver})
+    return _from_flat({**_PLAIN, **rest, "stages": stages, "solver": solver})

@@ -5,7 +5,14 @@ from vdsh_tf.training.config import TrainingConfig
 
 
 def _preset(stages: str, **settings) -> TrainingConfig:
-    return TrainingConfig().replace(stages=Stages.parse(stages), **settings)
+    return TrainingConfig().replace(
+        **{
+            "stages": Stages.parse(stages),
+            "noise": 0.0,
+            "normalization": "unit",
+            **settings,
+        }
+    )
 
 
 PRESETS: dict[str, TrainingConfig] = {
@@ -44,7 +51,7 @@ PRESETS: dict[str, TrainingConfig] = {
         "4:16:1e-3,16:6:3e-4",
         data="cifar10_gist",
         width=512,
-        center=True,
+        normalization="center",
         noise=0.3,
         weight_decay=0.1,
         margin=0.1,

@@ -1,5 +1,6 @@
 """Trains a run from its settings: what `tools/train.py` calls."""
 
+import dataclasses
 import time
 
 import keras
@@ -7,10 +8,10 @@ import numpy as np
 from absl import logging
 
 from vdsh_tf import optimizers
-from vdsh_tf.callbacks import GrowDepth
 from vdsh_tf.callbacks import LayerConvergence
 from vdsh_tf.callbacks import RetrievalEvaluation
 from vdsh_tf.data import datasets
+from vdsh_tf.data.training_data import TrainingData
 from vdsh_tf.evaluation import curves
 from vdsh_tf.evaluation import metrics
 from vdsh_tf.evaluation import plots
@@ -83,7 +84,7 @@ def load_data(
 def build_model(config: TrainingConfig, num_classes: int) -> VDSH:
     """The untrained, compiled model of a run."""
     network, optimization = config.network, config.optimization
-    first = optimization.stages[0]
+    first = config.stages[0]
     staged = schedules.make(config.schedule).takes_optimizer
     model = VDSH(
         layers=config.layers,
@@ -93,13 +94,14 @@ def build_model(config: TrainingConfig, num_classes: int) -> VDSH:
         schedule=config.schedule,
         solver=config.solver,
         initializer=network.initializer,
-        grow_from=first.layers if staged else None,
+        grow_from=first.layers if staged else config.layers,
         seed=config.seed,
-        center=network.center,
+        normalization=network.normalization,
     )
     adam = optimizers.adam(first.learning_rate, optimization.weight_decay)
     model.compile(
         optimizer=adam if staged else None,
+        recipe=dataclasses.replace(optimization.recipe, stages=config.stages),
         jit_compile=optimization.jit_compile and staged,
     )
     return model
@@ -184,31 +186,19 @@ def fit_online(model, config, split, done, callbacks, verbose):
         model: from `build_model`, or as it was after `done` epochs.
         config, split: settings and data.
         done: epochs that the model has behind it.
-        callbacks: the first keeps the time and runs before all.
+        callbacks: of Keras.
         verbose: as in Keras.
 
     Returns:
         Keras' History.
     """
-    optimization, center = config.optimization, config.network.center
-    dataset, steps = split.train_batches(
-        optimization.batch_size,
-        config.seed,
-        done,
-        optimization.noise,
-        optimization.dropout,
-        center,
-    )
-    model.build((None, split.train.x.shape[1]))
-    if center and not model.encoder.center_is_set:
-        model.encoder.set_center(split.train_mean())
-    grow = GrowDepth(optimization.stages, optimization.warmup)
     return model.fit(
-        dataset,
+        split.train.x,
+        split.train.y,
+        batch_size=config.optimization.batch_size,
         epochs=config.epochs,
         initial_epoch=done,
-        steps_per_epoch=steps,
-        callbacks=[callbacks[0], grow, *callbacks[1:]],
+        callbacks=callbacks,
         verbose=verbose,
     )
 
@@ -216,13 +206,13 @@ def fit_online(model, config, split, done, callbacks, verbose):
 def _fit_full(model, config, split, stem, done, callbacks, verbose):
     optimization = config.optimization
     if stem is not None:
-        model.prepare(split.train.x, split.train.y)
+        model.prepare(TrainingData(split.train.x, split.train.y))
         model.store.load(f"{stem}.npz")
     model.fit(
         split.train.x,
         split.train.y,
         batch_size=optimization.batch_size,
-        epochs=optimization.stages[-1].epochs,
+        epochs=config.stages[-1].epochs,
         initial_epoch=done,
         callbacks=callbacks,
         verbose=verbose,

@@ -34,7 +34,7 @@ def build(
         seed: of the starting weights.
     """
     encoder = HashEncoder(
-        layers, width, bits, initializer=initializer, seed=seed
+        layers, width, bits, initializer, grow_from=layers, seed=seed
     )
     encoder.build((None, dim))
     small = keras.initializers.RandomNormal(stddev=0.1, seed=seed)

@@ -69,7 +69,7 @@ def fit_full(model: VDSH, config: TrainingConfig, split, callbacks=()) -> None:
         split.train.x,
         split.train.y,
         batch_size=config.optimization.batch_size,
-        epochs=config.optimization.stages[-1].epochs,
+        epochs=config.stages[-1].epochs,
         callbacks=list(callbacks),
         verbose=0,
     )

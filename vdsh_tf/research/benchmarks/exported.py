@@ -69,7 +69,9 @@ def _add_parity(totals, model, rows, encoders):
     `of_zero_rows` tells how many of the bits within the margin belong to
     rows without any response: zeros, and those made of denormal numbers.
     """
-    want = parity.responses(graph.kernels_of(model), rows, graph.mean_of(model))
+    want = parity.responses(
+        graph.kernels_of(model), rows, *graph.normalization_of(model)
+    )
     empty = int((~want.any(axis=1)).sum()) * want.shape[1]
     for name, encode in encoders.items():
         codes = parity.encode_batches(encode, rows, 1024)

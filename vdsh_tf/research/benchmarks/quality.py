@@ -86,7 +86,8 @@ def run_baseline(
     """Trains the same network by back-propagation, stage by stage."""
     config = baseline.settings(config)
     keras.utils.set_random_seed(config.seed)
-    mean = split.train_mean() if config.network.center else np.float32(0)
+    centred = config.network.normalization == "center"
+    mean = split.train_mean() if centred else np.float32(0)
 
     def encode(x):
         # `network` is the current stage's.
@@ -112,7 +113,7 @@ def _first_network(config, split):
     return backprop.build(
         split.train.x.shape[1],
         split.num_classes,
-        config.optimization.stages[0].layers,
+        config.stages[0].layers,
         network.width,
         network.bits,
         network.initializer,
@@ -128,7 +129,7 @@ def _fit_stage(model, stage, config, split, mean, done, recorder):
         done,
         optimization.noise,
         optimization.dropout,
-        config.network.center,
+        config.network.normalization == "center",
     )
     model.compile(
         _adam(stage, steps, optimization),

@@ -68,7 +68,7 @@ class Baseline:
     def with_layers(self, layers: int) -> "Baseline":
         """The same stages for a network of another depth."""
         config = TrainingConfig().replace(stages=self.stages)
-        stages = config.with_layers(layers).optimization.stages
+        stages = config.with_layers(layers).stages
         return dataclasses.replace(self, stages=stages)
 
     def settings(self, config: TrainingConfig) -> TrainingConfig:

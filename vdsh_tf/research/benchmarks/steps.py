@@ -3,34 +3,60 @@
 import itertools
 import time
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from vdsh_tf import optimizers
+from vdsh_tf.data import datasets
 from vdsh_tf.model import VDSH
+from vdsh_tf.research.baselines import backprop
 
 CLASSES = 10
 
 
 def training_step(dim, layers, width, bits, batch, jit_compile=False):
     """A compiled function that trains on one fixed batch of random rows."""
-    model = VDSH(layers, width, bits, CLASSES)
+    model = VDSH(
+        layers, width, bits, CLASSES, grow_from=layers, normalization="unit"
+    )
     model.compile(optimizers.adam(1e-5))
     model.build((None, dim))
-    model.optimizer.build(model.trainable_variables)
+    x, y = _batch(dim, batch)
+    return _compiled(model, (x, y), "objective", jit_compile)
+
+
+def backprop_step(dim, layers, width, bits, batch, jit_compile=False):
+    """The same network and batch in plain Keras, by Adam."""
+    model = backprop.build(dim, CLASSES, layers, width, bits, "looks_linear")
+    model.compile(
+        keras.optimizers.Adam(1e-5),
+        loss=backprop.half_squared_error,
+        metrics=["accuracy"],
+    )
+    x, y = _batch(dim, batch)
+    rows = datasets.unit_rows(x)
+    return _compiled(model, (rows, tf.one_hot(y, CLASSES)), "loss", jit_compile)
+
+
+def _batch(dim, batch):
     rng = np.random.default_rng(0)
     x = tf.constant(rng.random((batch, dim)), tf.float32)
-    y = tf.constant(np.arange(batch) % CLASSES)
+    return x, tf.constant(np.arange(batch) % CLASSES)
+
+
+def _compiled(model, data, log, jit_compile):
+    model.optimizer.build(model.trainable_variables)
 
     @tf.function(jit_compile=jit_compile)
     def step():
-        return model.train_step((x, y))["objective"]
+        return model.train_step(data)[log]
 
     return step
 
 
 def bare_matmuls(dim, layers, width, bits, batch):
-    """The same step's matmuls alone: four of each layer's shape.
+    """The same step's matmuls alone: three of each layer's shape.
 
     All of them run, because all results are returned.
     """
@@ -47,7 +73,6 @@ def bare_matmuls(dim, layers, width, bits, batch):
             out.append(tf.matmul(below[m], kernel))
             if m > 0:
                 out.append(tf.matmul(above[m], kernel, transpose_b=True))
-                out.append(tf.matmul(below[m] + 1.0, kernel))
             out.append(tf.matmul(below[m], above[m], transpose_a=True))
         return out
 
@@ -57,8 +82,7 @@ def bare_matmuls(dim, layers, width, bits, batch):
 def layer_chain(layers, width, batch, scanned):
     """A step's products of equal layers, one layer after the other, by XLA.
 
-    Up through all layers, then down with the line search's product and the
-    outer product of each.
+    Up through all layers, then down with the outer product of each.
 
     Args:
         layers, width, batch: of the chain.
@@ -75,13 +99,13 @@ def layer_chain(layers, width, batch, scanned):
     def down(carry, part):
         z, kernel = part
         g = tf.matmul(carry[0], kernel, transpose_b=True)
-        return g, tf.matmul(g, kernel), tf.matmul(z, g, transpose_a=True)
+        return g, tf.matmul(z, g, transpose_a=True)
 
     @tf.function(jit_compile=True)
     def step():
         if scanned:
             zs = tf.scan(up, kernels, x)
-            start = (zs[-1], zs[-1], tf.zeros([width, width]))
+            start = (zs[-1], tf.zeros([width, width]))
             return tf.scan(down, (zs, kernels), start, reverse=True)[1:]
         zs = list(itertools.accumulate(tf.unstack(kernels), up, initial=x))[1:]
         carry, made = (zs[-1],), []

@@ -52,7 +52,7 @@ def network_config(
     if epochs is None:
         return config
     first, last = epochs
-    stages = config.optimization.stages
+    stages = config.stages
     changed = Stages(
         [
             dataclasses.replace(stages[0], epochs=first),

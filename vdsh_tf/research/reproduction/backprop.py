@@ -57,7 +57,7 @@ def baseline(name: str, net: str, budget: str) -> Baseline:
     """A setting of back-propagation by Adam."""
     config = net_config(net, budget)
     if name == "backprop_grown":
-        return Baseline("looks_linear", config.optimization.stages)
+        return Baseline("looks_linear", config.stages)
     start = "he_normal" if name == "backprop_he" else "looks_linear"
     epochs = STAGES[net, budget][1]
     return Baseline(start, Stages([Stage(config.layers, epochs, RATES[net])]))

@@ -43,7 +43,7 @@ def shortened(
             layers=min(stage.layers, layers),
             epochs=max(1, round(share * stage.epochs)),
         )
-        for stage in config.optimization.stages
+        for stage in config.stages
     )
     return config.replace(stages=stages, width=min(config.network.width, width))
 

@@ -1,0 +1,128 @@
+"""Training batches: order, noise and dropout from a seed and an epoch alone.
+
+Training that is resumed at an epoch sees what it would have seen.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+
+class Perturbation(NamedTuple):
+    """What is done to training rows, in the space that the network sees.
+
+    Attributes:
+        noise: length of the Gaussian noise, as a share of the row's own.
+        dropout: share of the entries that are set to zero.
+        mean, scale: [d] of the encoder's normalisation, or None; a row is
+            perturbed as (x - mean) * scale and mapped back.
+    """
+
+    noise: float = 0.0
+    dropout: float = 0.0
+    mean: np.ndarray | None = None
+    scale: np.ndarray | None = None
+
+    def __call__(self, rows, seed):
+        """Perturbs raw rows [batch, d]; `seed` is two integers."""
+        rows = tf.cast(rows, tf.float32)
+        if not self.noise and not self.dropout:
+            return rows
+        mean = 0.0 if self.mean is None else tf.constant(self.mean)
+        scale = 1.0
+        if self.scale is not None:
+            # A column that is ignored comes back as it was.
+            scale = np.where(self.scale > 0, self.scale, 1).astype("f4")
+        moved = perturb((rows - mean) * scale, self.noise, self.dropout, seed)
+        return mean + moved / scale
+
+
+def perturb(rows, noise: float, dropout: float, seed):
+    """Rows with noise, then without some entries.
+
+    Args:
+        rows: [batch, d] float32, with the mean taken off where it is.
+        noise: length of the Gaussian noise, as a share of the row's own.
+        dropout: share of the entries that are set to zero.
+        seed: two integers.
+    """
+    if noise:
+        speck = tf.random.stateless_normal(tf.shape(rows), seed)
+        length = tf.norm(rows, axis=1, keepdims=True)
+        rows += noise / rows.shape[1] ** 0.5 * length * speck
+    if dropout:
+        other = tf.add(seed, 1)
+        chance = tf.random.stateless_uniform(tf.shape(rows), other)
+        rows = tf.where(chance < dropout, 0.0, rows)
+    return rows
+
+
+def shuffled(
+    arrays: tuple,
+    batch_size: int,
+    seed: int = 0,
+    first_epoch: int = 0,
+    perturbation: Perturbation | None = None,
+) -> tuple[tf.data.Dataset, int]:
+    """Endless shuffled batches of raw rows as float32, for `fit`.
+
+    Order and noise of an epoch depend on `seed` and its number alone.
+
+    Args:
+        arrays: x [n, d], y, and sample weights if there are any.
+        batch_size: rows in a batch, at most all.
+        seed: of order and noise.
+        first_epoch: number of the first epoch.
+        perturbation: of the rows; None leaves them as they are.
+
+    Returns:
+        The dataset, and the number of batches per epoch. A last batch that
+        is not full is dropped, to keep shapes static.
+    """
+    perturbation = perturbation or Perturbation()
+    num = len(arrays[0])
+    batch_size = min(batch_size, num)
+    x, *others = map(tf.constant, arrays)
+    key = tf.constant(seed, tf.int64)
+
+    def epoch(number):
+        order = tf.random.experimental.stateless_shuffle(
+            tf.range(num), tf.stack([key, number])
+        )
+        index = tf.data.Dataset.from_tensor_slices(order).batch(
+            batch_size, drop_remainder=True
+        )
+        starts = tf.data.Dataset.counter(number * num, batch_size)
+        return tf.data.Dataset.zip(index, starts)
+
+    def fetch(index, start):
+        rows = perturbation(tf.gather(x, index), tf.stack([key, start]))
+        return (rows, *(tf.gather(other, index) for other in others))
+
+    dataset = (
+        tf.data.Dataset.counter(first_epoch)
+        .flat_map(epoch)
+        .map(fetch, num_parallel_calls=tf.data.AUTOTUNE)
+        .prefetch(tf.data.AUTOTUNE)
+    )
+    return dataset, num // batch_size
+
+
+def perturbed(
+    dataset: tf.data.Dataset, perturbation: Perturbation, seed: int
+) -> tf.data.Dataset:
+    """A user's own batches, in their order, with perturbed rows."""
+    if not perturbation.noise and not perturbation.dropout:
+        return dataset
+    key = tf.constant(seed, tf.int64)
+
+    def change(number, element):
+        x, *others = element
+        return (perturbation(x, tf.stack([key, number])), *others)
+
+    return (
+        dataset.enumerate()
+        .map(change, num_parallel_calls=tf.data.AUTOTUNE)
+        .prefetch(tf.data.AUTOTUNE)
+    )
