@@ -19,7 +19,7 @@ from vdsh_tf import recipes
 from vdsh_tf.callbacks import CollapsedError
 from vdsh_tf.callbacks import Watch
 from vdsh_tf.config import Stages
-from vdsh_tf.data import training_data
+from vdsh_tf.data import batches
 
 
 def _data(num=240, classes=3, seed=0):
@@ -173,7 +173,7 @@ class FitTest(case.TestCase):
 
     @parameterized.parameters((40, 16), (178, 16), (1600, 64), (60_000, 256))
     def test_batch_size_follows_the_rows(self, rows, size):
-        self.assertEqual(training_data.default_batch_size(rows), size)
+        self.assertEqual(batches.default_size(rows), size)
 
 
 class _Breaker(keras.callbacks.Callback):

@@ -38,7 +38,6 @@ from absl import logging
 from vdsh_tf.config import ANY
 from vdsh_tf.config import SWITCH
 from vdsh_tf.config import Rule
-from vdsh_tf.config import Stages
 from vdsh_tf.config import setting
 from vdsh_tf.tools import flags
 from vdsh_tf.tools import scaffold
@@ -48,12 +47,7 @@ from vdsh_tf.training.config import TrainingConfig
 if TYPE_CHECKING:
     from vdsh_tf.training import runs
 
-OWN_DATA = TrainingConfig().replace(
-    stages=Stages.parse("4:20:1e-3,8:10:3e-4"),
-    width=512,
-    bits=64,
-    batch_size=256,
-)
+OWN_DATA = TrainingConfig().replace(width=512, epochs=20)
 
 
 @dataclasses.dataclass(frozen=True)

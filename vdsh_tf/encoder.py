@@ -196,6 +196,9 @@ class HashEncoder(keras.Model):
             self.scale = self._add_statistic("scale", dim)
         self.built = True
 
+    def compute_output_shape(self, input_shape):
+        return (*input_shape[:-1], self.bits)
+
     def call(self, inputs):
         return embed(self.normalize(inputs), self.active_kernels)
 

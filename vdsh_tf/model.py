@@ -9,10 +9,12 @@ import tensorflow as tf
 from vdsh_tf import codes
 from vdsh_tf import config as config_lib
 from vdsh_tf import optimizers
+from vdsh_tf import recipes
 from vdsh_tf.callbacks import planning
 from vdsh_tf.callbacks.convergence import LayerMean
 from vdsh_tf.data import inputs
 from vdsh_tf.data import tensors
+from vdsh_tf.data import training_data
 from vdsh_tf.data.batches import Perturbation
 from vdsh_tf.data.training_data import TrainingData
 from vdsh_tf.encoder import HashEncoder
@@ -70,6 +72,7 @@ class VDSH(keras.Model):
         algorithm = schedules.make(schedule)
         solver = (solver or config_lib.Solver()).resolved(schedule)
         super().__init__(**kwargs)
+        self._check_precision()
         self.num_classes = num_classes
         self.schedule = schedule
         self.solver = solver
@@ -90,6 +93,20 @@ class VDSH(keras.Model):
         self.layer_residual = LayerMean(layers, name="layer_residual")
         self.layer_dual = LayerMean(layers, name="layer_dual")
 
+    def _check_precision(self):
+        policy = self.dtype_policy
+        if (
+            policy.compute_dtype != policy.variable_dtype
+            or policy.compute_dtype not in ("float32", "float64")
+        ):
+            raise ValueError(
+                "`dtype` must be float32 or float64: the solver's linear "
+                "systems cannot be solved in half precision, and moves of "
+                f"front layers can be 1e-12. Received: {policy.name}. Use "
+                'VDSH(..., dtype="float32"), whatever the global policy is; '
+                "for speed, compile with jit_compile=True."
+            )
+
     def build(self, input_shape):
         if self.built:
             return
@@ -103,6 +120,9 @@ class VDSH(keras.Model):
             ),
         )
         self.built = True
+
+    def compute_output_shape(self, input_shape):
+        return self.encoder.compute_output_shape(input_shape)
 
     def call(self, inputs):
         return self.encoder(inputs)
@@ -154,49 +174,60 @@ class VDSH(keras.Model):
         y=None,
         batch_size=None,
         epochs=1,
+        verbose="auto",
         callbacks=None,
         validation_split=0.0,
         validation_data=None,
         shuffle=True,
+        class_weight=None,
         sample_weight=None,
         initial_epoch=0,
         **kwargs,
     ):
         """Trains; takes what `keras.Model.fit` takes.
 
-        Features and labels are checked before, or for `tf.data` while, they
-        are used. The full schedule needs all data at hand: pass arrays or a
-        finite `tf.data` dataset, in a fixed order.
+        Features and labels are checked before, or for batches while, they
+        are used. A sample of weight w counts as w equal samples. With
+        validation data, the logs have `val_map`, retrieval among at most
+        10,000 of its rows. `loss` is another name of the objective. The full
+        schedule needs all data at hand: pass arrays or a finite dataset, in a
+        fixed order.
         """
         data = TrainingData(x, y, sample_weight, batch_size, shuffle)
         width = self.encoder.kernels[0].shape[0] if self.built else None
-        data, held_out = data.checked(width, self.num_classes).split(
-            validation_split
+        data, held_out = (
+            data.checked(width, self.num_classes, self.encoder.seed)
+            .weighted(class_weight, self.num_classes)
+            .split(validation_split)
         )
-        validation_data = held_out or validation_data
+        validation_data, seen = training_data.validation(
+            held_out or validation_data
+        )
         self.build((None, data.width))
         if not self.encoder.adapted:
-            self.encoder.adapt(data.x)
+            self.encoder.adapt(data.look())
         if self.optimizer is not None and not self.optimizer.built:
             self.optimizer.build(self.trainable_variables)
         self.recipe, planned = planning.plan(
             self,
             self._recipe,
             data,
-            validation_data,
+            seen,
             callbacks,
             epochs,
             initial_epoch,
         )
+        clock = planning.EpochClock(initial_epoch)
         return super().fit(
-            **{**self._arguments(data, initial_epoch), **kwargs},
+            **{**self._arguments(data, clock.epoch), **kwargs},
             epochs=epochs,
+            verbose=verbose,
             initial_epoch=initial_epoch,
-            callbacks=planned,
+            callbacks=[clock, *planned],
             validation_data=validation_data,
         )
 
-    def _arguments(self, data, first_epoch):
+    def _arguments(self, data, epoch):
         """What Keras trains on, as keywords of its `fit`."""
         if not self.algorithm.takes_optimizer:
             dataset = self.prepare(data)
@@ -209,7 +240,7 @@ class VDSH(keras.Model):
                 self.recipe.dropout,
                 *self.encoder.normalization_arrays(),
             )
-        return data.arguments(self.encoder.seed, first_epoch, perturbation)
+        return data.arguments(self.encoder.seed, epoch, perturbation)
 
     def prepare(self, data):
         """Rows with their places in the store of the full schedule."""
@@ -236,7 +267,7 @@ class VDSH(keras.Model):
         logs = self._update_metrics(
             update.trace.embedding, y, theta, classifier, weight
         )
-        return {**logs, **residual}
+        return {**logs, **residual, "loss": logs["objective"]}
 
     def test_step(self, data):
         x, y, weight = keras.utils.unpack_x_y_sample_weight(data)
@@ -308,7 +339,12 @@ class VDSH(keras.Model):
     def get_compile_config(self):
         if not self.compiled:
             return None
-        recipe = None if self._recipe is None else self._recipe.to_dict()
+        recipe = None
+        if self._recipe is not None:
+            # Stated, or a loaded model would take that of its optimizer,
+            # which may have been saved in the middle of a stage.
+            rate = self._recipe.rate or recipes.RATE
+            recipe = {**self._recipe.to_dict(), "rate": rate}
         return keras.saving.serialize_keras_object(
             {
                 **self._compile_args,
@@ -339,10 +375,13 @@ class VDSH(keras.Model):
         costs = objective.sample_costs(embedding, y, classifier)
         penalty = objective.penalty(theta, classifier, self.solver)
         count = tf.cast(tf.shape(y)[0], y.dtype)
+        if weight is not None:
+            count = tf.reduce_sum(tf.cast(weight, y.dtype))
         # Of several labels, the best-scored one must be among them.
         best = tf.argmax(tf.matmul(embedding, classifier), axis=-1)
         correct = tf.gather(y, best, batch_dims=1)
-        self.objective_metric.update_state(costs + penalty / count, weight)
+        costs += tf.math.divide_no_nan(penalty, count)
+        self.objective_metric.update_state(costs, weight)
         self.accuracy_metric.update_state(correct, weight)
         return {
             "objective": self.objective_metric.result(),

@@ -49,13 +49,6 @@ class DigitsTest(case.TestCase):
     def test_rows_are_pictures(self):
         self.assertEqual(datasets.load("digits").image_shape, (8, 8, 1))
 
-    def test_batches_have_unit_length_and_cover_the_data(self):
-        split = datasets.load("digits")
-        rows = [batch for batch in datasets.batches(split.train, 100)]
-        x = np.concatenate([b[0] for b in rows])
-        self.assert_close(np.linalg.norm(x, axis=1), np.ones(1597), atol=1e-5)
-        self.assert_equal(np.concatenate([b[1] for b in rows]), split.train.y)
-
     def _epochs(self, split, count, **kwargs):
         dataset, steps = split.train_batches(batch_size=64, **kwargs)
         batches = list(dataset.take(count * steps).as_numpy_iterator())

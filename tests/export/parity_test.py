@@ -1,9 +1,11 @@
 import os
 
 import numpy as np
+import onnx
 import pytest
 from absl.testing import absltest
 from absl.testing import parameterized
+from sklearn import datasets as sklearn_datasets
 
 from tests.support import export_fixtures
 from vdsh_tf import VDSH
@@ -11,6 +13,7 @@ from vdsh_tf import codes as codes_lib
 from vdsh_tf.export import exporter
 from vdsh_tf.export import graph
 from vdsh_tf.export import litert
+from vdsh_tf.export import metadata
 from vdsh_tf.export import onnx_file
 from vdsh_tf.export import parity
 from vdsh_tf.export import runtimes
@@ -139,16 +142,39 @@ class RuntimesTest(absltest.TestCase):
             np.testing.assert_array_equal(whole, single)
 
 
+def features(name="wine") -> np.ndarray:
+    """A table in many units, with a column that is constant."""
+    x = getattr(sklearn_datasets, f"load_{name}")().data
+    return np.hstack([x, np.full((len(x), 1), 3.0)])
+
+
+def small(normalization, rows) -> VDSH:
+    model = VDSH(
+        layers=3, width=8, bits=9, num_classes=2, normalization=normalization
+    )
+    model.build((None, rows.shape[1]))
+    model.encoder.adapt(rows)
+    return model
+
+
 class FeaturesTest(parameterized.TestCase):
-    @parameterized.parameters(False, True)
-    def test_other_features_have_no_pixels(self, center):
-        model = VDSH(layers=3, width=8, bits=9, num_classes=2, center=center)
-        model.build((None, 5))
-        rows = 1 + np.random.default_rng(0).normal(size=(50, 5))
-        if center:
-            model.encoder.set_center(rows)
+    @parameterized.product(
+        normalization=("unit", "center", "standardize", "auto"),
+        name=("wine", "breast_cancer", "diabetes"),
+    )
+    def test_all_runtimes_agree_on_tables(self, normalization, name):
+        rows = features(name)
+        model = small(normalization, rows)
         out = export_fixtures.folder()
-        result = exporter.export(model, "npz", out, rows=rows)
+        formats = exporter.FORMATS if export_fixtures.HAS_LITERT else None
+        result = exporter.export(
+            model,
+            "npz",
+            out,
+            formats or exporter.DEFAULT_FORMATS,
+            rows=rows,
+            quantized=True,
+        )
         assert runtimes.ONNX in os.listdir(out)
         assert runtimes.PIXELS not in os.listdir(out)
         assert not [line for line in result.signatures if "image" in line]
@@ -157,14 +183,80 @@ class FeaturesTest(parameterized.TestCase):
             "saved_model",
             "saved_model bytes",
             "onnx",
+            *(["litert"] if export_fixtures.HAS_LITERT else []),
         }
+        assert all(r.differ_beyond == 0 for r in result.reports)
+        # The rule speaks about nearly all bits of the rows that have a code.
+        kernels = graph.kernels_of(model)
+        normalized = graph.normalization_of(model)
+        want = parity.responses(kernels, rows, *normalized)
+        assert np.mean(np.abs(want) > parity.MARGIN) > 0.99
+        kind = model.encoder.normalization_kind
+        assert result.metadata.normalization == f"{kind}_unit_length".replace(
+            "unit_unit", "unit"
+        )
+        assert result.quantized_flips < 0.1
+
+    def test_the_check_sees_one_wrong_scale(self):
+        rows = features()
+        model = small("standardize", rows)
+        mean, scale = graph.normalization_of(model)
+        encode = runtimes.encoders(model, {})["keras"]
+        wrong = scale.copy()
+        wrong[3] *= 2
+        rows = rows.astype(np.float32)
+        for value, differs in ((scale, False), (wrong, True)):
+            (report,) = parity.check(
+                graph.kernels_of(model),
+                rows,
+                {"keras": encode},
+                (1024,),
+                mean,
+                value,
+            )
+            assert (report.differ_beyond > 0) == differs
+
+    def test_no_scale_leaves_the_range_of_float32(self):
+        rows = features("breast_cancer")
+        model = small("standardize", rows)
+        kernels = graph.kernels_of(model)
+        mean, scale = graph.normalization_of(model)
+        huge = np.full((1, rows.shape[1]), 3e38, np.float32)
+        hostile = np.concatenate([parity.hostile_rows(rows[:20]), huge, -huge])
+        want = parity.responses(kernels, hostile, mean, scale)
+        assert np.isfinite(want).all()
+        assert np.abs(want[-2:]).max() > parity.MARGIN
+        # As it would with the plain reciprocal of the deviation.
+        plain = scale / np.float32(rows.std(axis=0)[:-1].min())
+        with np.errstate(over="ignore", invalid="ignore"):
+            got = parity.responses(kernels, huge, mean, plain)
+        assert not np.isfinite(got).all()
+
+    def test_what_has_no_effect_is_no_part_of_the_graph(self):
+        rows = np.random.default_rng(0).normal(size=(50, 5))
+        found = []
+        for normalization in ("unit", "auto"):
+            model = small(normalization, rows)
+            file = os.path.join(export_fixtures.folder(), "e.onnx")
+            served = graph.Served(
+                graph.kernels_of(model),
+                metadata.describe(model, "npz"),
+                *graph.normalization_of(model),
+            )
+            onnx_file.write(served, file)
+            loaded = onnx.load(file)
+            kinds = [node.op_type for node in loaded.graph.node]
+            props = {p.key: p.value for p in loaded.metadata_props}
+            found.append((kinds, props))
+        assert found[0] == found[1]
+        assert found[0][1]["normalization"] == "unit_length"
 
 
-class PicturesTest(absltest.TestCase):
-    def test_pictures_of_a_user_have_pixels(self):
-        model = VDSH(layers=3, width=8, bits=9, num_classes=2)
-        model.build((None, 24))
+class PicturesTest(parameterized.TestCase):
+    @parameterized.parameters("unit", "center", "standardize")
+    def test_pictures_of_a_user_have_pixels(self, normalization):
         rows = np.random.default_rng(0).integers(0, 256, (50, 24), np.uint8)
+        model = small(normalization, rows)
         out = export_fixtures.folder()
         result = exporter.export(
             model, "npz", out, rows=rows, image_shape=(4, 2, 3)

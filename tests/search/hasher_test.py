@@ -32,6 +32,28 @@ class HasherTest(parameterized.TestCase):
             np.testing.assert_array_equal(bits_of[sure], (embedding > 0)[sure])
         self.assertGreater(sure.mean(), 0.99)
 
+    @parameterized.parameters("unit", "center", "standardize", "auto")
+    def test_normalises_as_the_encoder_does(self, normalization):
+        rng = np.random.default_rng(0)
+        x = rng.normal(size=(50, 20)) * 10.0 ** np.arange(-10, 10) + 3
+        x[:, 4] = 7
+        encoder = HashEncoder(3, 32, 24, normalization=normalization)
+        encoder.build((None, 20))
+        encoder.adapt(x)
+        x[0] *= 1e25
+        x[1] *= 1e-25
+        x = x.astype(np.float32)
+        sure = np.abs(_responses(encoder, x)) > 1e-5
+        hasher = Hasher(encoder)
+        one = np.concatenate([hasher(row[None]) for row in x])
+        for got in (hasher(x), one):
+            bits = codes.unpack(got, 24)
+            np.testing.assert_array_equal(
+                bits[sure], (encoder(x).numpy() > 0)[sure]
+            )
+            self.assertGreater(len(np.unique(got, axis=0)), 10)
+        self.assertGreater(sure.mean(), 0.9)
+
     @parameterized.parameters(2, 20)
     def test_keeps_its_weights_when_the_encoder_changes(self, rows):
         encoder = HashEncoder(3, 16, 8)
@@ -79,6 +101,9 @@ class HasherTest(parameterized.TestCase):
 
 def _responses(encoder, x):
     """What the code layer's ReLU sees."""
+    mean, scale = encoder.normalization_arrays()
+    x = x if mean is None else x - mean
+    x = x if scale is None else x * scale
     x = tf.cast(x, tf.float64)
     x /= tf.norm(x, axis=1, keepdims=True)
     *hidden, top = [

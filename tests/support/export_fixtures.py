@@ -30,6 +30,7 @@ CONFIG = TrainingConfig().replace(
     batch_size=64,
     width=24,
     bits=BITS,
+    normalization="unit",
 )
 
 

@@ -11,6 +11,8 @@ from absl.testing import parameterized
 
 from tests.support import tool_runner
 from tests.support.tool_runner import run_tool
+from vdsh_tf import recipes
+from vdsh_tf.config import Stages
 from vdsh_tf.tools import train
 from vdsh_tf.training import runs
 
@@ -88,14 +90,32 @@ class TrainTest(tool_runner.ToolTestCase):
         self.assertIn("No --preset for --data=npz: 3 layers x 8, 8 bits", err)
         self.assertEqual(os.listdir("runs"), ["npz-001"])
         config = runs.RunDirectory.open("runs/npz-001").config
-        self.assertEqual(config.optimization.noise, 0.0)
-        self.assertEqual(config.optimization.batch_size, 256)
+        self.assertEqual(config.network.normalization, "auto")
+        self.assertIsNone(config.optimization.batch_size)
+
+    def test_own_features_need_no_plan(self):
+        rng = np.random.default_rng(0)
+        np.savez(
+            "mine.npz", features=rng.random((90, 6)), labels=np.arange(90) % 3
+        )
+        self.train(
+            "--data=npz",
+            "--path=mine.npz",
+            "--queries_per_class=5",
+            "--layers=6",
+            "--width=8",
+            "--bits=8",
+            "--epochs=3",
+            "--verbose=0",
+        )
+        config = runs.RunDirectory.open("runs/npz-001").config
+        self.assertEqual(config.stages, recipes.plan(6, 3))
 
     def test_resume(self):
         directory = runs.RunDirectory.create(
             "runs/digits-001",
             train.OWN_DATA.replace(
-                data="digits", stages=train.Stages.parse("2:1:1e-3"), width=8
+                data="digits", stages=Stages.parse("2:1:1e-3"), width=8
             ),
         )
         _, error = run_tool("train", "--resume", "--bits=16")

@@ -38,8 +38,10 @@ class Watch(keras.callbacks.Callback):
         self.tries = 0
         self._good: list | None = None
 
-    def on_train_begin(self, logs=None):
-        self._good = self.model.get_weights()
+    def on_epoch_begin(self, epoch, logs=None):
+        # Not when training begins: another callback may restore a backup.
+        if self._good is None:
+            self._good = self.model.get_weights()
 
     def on_epoch_end(self, epoch, logs=None):
         logs = {} if logs is None else logs

@@ -58,11 +58,17 @@ def perturb(rows, noise: float, dropout: float, seed):
     return rows
 
 
+def default_size(rows: int) -> int:
+    """A power of two from 16 to 256, such that an epoch has 25 steps."""
+    steps = max(1, rows // 25)
+    return min(256, max(16, 2 ** (steps.bit_length() - 1)))
+
+
 def shuffled(
     arrays: tuple,
     batch_size: int,
     seed: int = 0,
-    first_epoch: int = 0,
+    epoch: int | tf.Variable = 0,
     perturbation: Perturbation | None = None,
 ) -> tuple[tf.data.Dataset, int]:
     """Endless shuffled batches of raw rows as float32, for `fit`.
@@ -73,7 +79,9 @@ def shuffled(
         arrays: x [n, d], y, and sample weights if there are any.
         batch_size: rows in a batch, at most all.
         seed: of order and noise.
-        first_epoch: number of the first epoch.
+        epoch: number of the first epoch. A variable is read when the first
+            batch is asked for: training that is resumed by a callback knows
+            no sooner.
         perturbation: of the rows; None leaves them as they are.
 
     Returns:
@@ -82,11 +90,11 @@ def shuffled(
     """
     perturbation = perturbation or Perturbation()
     num = len(arrays[0])
-    batch_size = min(batch_size, num)
+    batch_size = min(batch_size or default_size(num), num)
     x, *others = map(tf.constant, arrays)
     key = tf.constant(seed, tf.int64)
 
-    def epoch(number):
+    def batches_of(number):
         order = tf.random.experimental.stateless_shuffle(
             tf.range(num), tf.stack([key, number])
         )
@@ -101,8 +109,9 @@ def shuffled(
         return (rows, *(tf.gather(other, index) for other in others))
 
     dataset = (
-        tf.data.Dataset.counter(first_epoch)
-        .flat_map(epoch)
+        _read_once(epoch)
+        .flat_map(tf.data.Dataset.counter)
+        .flat_map(batches_of)
         .map(fetch, num_parallel_calls=tf.data.AUTOTUNE)
         .prefetch(tf.data.AUTOTUNE)
     )
@@ -110,19 +119,42 @@ def shuffled(
 
 
 def perturbed(
-    dataset: tf.data.Dataset, perturbation: Perturbation, seed: int
+    dataset: tf.data.Dataset,
+    perturbation: Perturbation,
+    seed: int,
+    epoch: int | tf.Variable = 0,
 ) -> tf.data.Dataset:
-    """A user's own batches, in their order, with perturbed rows."""
+    """A user's own batches, in their order, with perturbed rows.
+
+    Noise depends on `seed`, the epoch (see `shuffled`) and the number of the
+    batch.
+    """
     if not perturbation.noise and not perturbation.dropout:
         return dataset
     key = tf.constant(seed, tf.int64)
+    numbers = _read_once(epoch).flat_map(
+        lambda first: tf.data.Dataset.counter(first * 2**32)
+    )
+    # Nothing in `numbers` tells tf.data that it has no end.
+    endless = tf.data.experimental.assert_cardinality(
+        tf.data.INFINITE_CARDINALITY
+    )
 
     def change(number, element):
         x, *others = element
         return (perturbation(x, tf.stack([key, number])), *others)
 
     return (
-        dataset.enumerate()
+        tf.data.Dataset.zip(numbers.apply(endless), dataset)
         .map(change, num_parallel_calls=tf.data.AUTOTUNE)
         .prefetch(tf.data.AUTOTUNE)
     )
+
+
+def _read_once(number):
+    """A dataset of one number, read when its iterator starts."""
+
+    def read(_):
+        return tf.cast(tf.convert_to_tensor(number), tf.int64)
+
+    return tf.data.Dataset.from_tensors(0).map(read)

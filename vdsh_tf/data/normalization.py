@@ -28,8 +28,8 @@ _FEWEST_ROWS = 1000
 # Thresholds of the rule, see `choose`.
 SPARSE = 0.5
 CENTRED = 0.1
-DROWNED = 0.1
 ONE_UNIT = 0.5
+FEW_COLUMNS = 3
 
 # Share of a column's values that is clipped at each end.
 _CLIPPED = 1e-3
@@ -57,9 +57,6 @@ class Statistics(NamedTuple):
         spread: (sum_j v_j)^2 / (d sum_j v_j^2) for variances v_j: share of
             the columns that carry the variance. 1 if all vary alike, 1 / d
             if the unit of one drowns the rest.
-        unit_spread: the same for the mean squares of what is not zero, over
-            the columns that have such. It differs from `spread` for sparse
-            rows, whose columns vary more if they are used more often.
     """
 
     mean: np.ndarray
@@ -67,7 +64,6 @@ class Statistics(NamedTuple):
     zeros: float
     mean_share: float
     spread: float
-    unit_spread: float
 
 
 def sample(data) -> np.ndarray:
@@ -101,39 +97,41 @@ def measure(rows: np.ndarray) -> Statistics:
     for start in range(0, rows.shape[1], _CHUNK):
         columns = rows[:, start : start + _CHUNK].T.astype(np.float64)
         parts.append(_measure_columns(columns))
-    mean, deviation, variance, unit = (
+    mean, deviation, variance = (
         np.concatenate(values) for values in zip(*parts, strict=True)
     )
     total, energy = variance.sum(), np.square(mean).sum()
+    squares = len(variance) * np.square(variance).sum()
     return Statistics(
         mean,
         deviation,
         zeros=float(np.mean(rows == 0)),
         mean_share=float(energy / (energy + total)) if energy else 0.0,
-        spread=_spread(variance),
-        unit_spread=_spread(unit[unit > 0]),
+        spread=float(total**2 / squares) if total else 1.0,
     )
 
 
 def choose(found: Statistics) -> str:
     """The kind that "auto" stands for.
 
-    Rows that are sparse (more than half `zeros`, as bags of words and
-    strokes on black) or centred (`mean_share` < .1, as principal components)
-    have no mean worth taking off, and columns that differ for a reason:
+    Columns have different units if less than half of them carry the variance
+    (`spread` < .5). What follows depends on the rows:
 
-        "standardize" if `spread` and `unit_spread` < .1: units drown all else
-        "unit" otherwise
-
-    Other rows share a mean that hides what tells them apart:
-
-        "standardize" if `spread` < .5: columns have different units
-        "center" otherwise, as for pixels and GIST
+    - Sparse (more than half `zeros`, as bags of words and strokes on black)
+      or centred (`mean_share` < .1, as principal components): "unit". They
+      have no mean worth taking off, and columns that differ for a reason:
+      how often a word is used, how much a component explains. Only if the
+      units of one or two columns drown all others (different units, and
+      `spread` * d < 3): "standardize".
+    - Others share a mean that hides what tells them apart: "standardize" if
+      their columns have different units, as in most tables; else "center",
+      as for pixels and GIST.
     """
+    different = found.spread < ONE_UNIT
     if found.zeros > SPARSE or found.mean_share < CENTRED:
-        drowned = max(found.spread, found.unit_spread) < DROWNED
+        drowned = different and found.spread * len(found.mean) < FEW_COLUMNS
         return "standardize" if drowned else "unit"
-    return "standardize" if found.spread < ONE_UNIT else "center"
+    return "standardize" if different else "center"
 
 
 def fit(rows: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray]:
@@ -224,7 +222,7 @@ def _finite(rows):
 
 
 def _measure_columns(columns):
-    """Mean, deviation, variance and mean square of non-zeros, [c, n] -> [c]."""
+    """Mean, deviation and variance of columns [c, n]."""
     count = columns.shape[1]
     cut = int(np.ceil(count * _CLIPPED)) if count >= _FEWEST_CLIPPED else 0
     ends = (cut, count - 1 - cut)
@@ -237,15 +235,7 @@ def _measure_columns(columns):
     # Rounding of the input to float32 alone makes this much.
     resolution = 4 * _FLOAT32.eps * np.abs(mean)
     varies = deviation > np.maximum(resolution, _FLOAT32.tiny)
-    used = np.maximum(np.count_nonzero(clipped, axis=1), 1)
-    unit = np.square(clipped).sum(axis=1) / used
-    return mean, deviation * varies, variance * varies, unit
-
-
-def _spread(sizes):
-    """Share of the entries that carry the sum: (sum s)^2 / (n sum s^2)."""
-    squares = len(sizes) * np.square(sizes).sum()
-    return float(sizes.sum() ** 2 / squares) if squares else 1.0
+    return mean, deviation * varies, variance * varies
 
 
 def _without_denormals(mean):

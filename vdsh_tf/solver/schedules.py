@@ -66,7 +66,10 @@ class Full:
             data = [np.concatenate(part) for part in zip(*rows, strict=True)]
         x, *others = data
         if self.store is None or self.store.num_samples != len(x):
-            self.store = start_store(*weights, x, solver, normalize)
+            weight = others[1] if len(others) > 1 else None
+            self.store = start_store(
+                *weights, x, solver, normalize, weight=weight
+            )
         index = np.arange(len(x), dtype=np.int32)
         return tf.data.Dataset.from_tensor_slices(((x, index), *others))
 
@@ -132,7 +135,9 @@ def make(name: str) -> Online | Full:
     return SCHEDULES[name]()
 
 
-def start_store(theta, classifier, x, solver, normalize, batch_size=1024):
+def start_store(
+    theta, classifier, x, solver, normalize, batch_size=1024, weight=None
+):
     """A SampleStore after line 2: every code by a forward pass.
 
     Args:
@@ -141,16 +146,21 @@ def start_store(theta, classifier, x, solver, normalize, batch_size=1024):
         solver: config.Solver.
         normalize: function that the encoder applies to raw rows.
         batch_size: rows per forward pass; does not change the result.
+        weight: [N] sample weights, or None.
     """
     store = SampleStore(full.start_weights(theta, classifier), len(x))
     sq_norms = np.zeros(len(theta))
+    total = len(x) if weight is None else np.sum(weight, dtype="f8")
     for start in range(0, len(x), batch_size):
         rows = normalize(x[start : start + batch_size])
         state = full.start_samples(theta, rows)
         store.write(tf.range(start, start + len(rows)), state)
         inputs = (rows, *state.z[:-1])
-        sq_norms += [np.sum(np.square(z, dtype="f8")) for z in inputs]
-    gamma = consensus.relative_gamma(list(sq_norms / len(x)), solver)
+        part = np.ones(len(rows))
+        if weight is not None:
+            part = weight[start : start + batch_size]
+        sq_norms += [part @ np.square(z, dtype="f8").sum(1) for z in inputs]
+    gamma = consensus.relative_gamma(list(sq_norms / total), solver)
     for variable, value in zip(store.gamma, gamma, strict=True):
         variable.assign(tf.cast(value, variable.dtype))
     return store

@@ -79,7 +79,9 @@ class Optimization(Recipe):
 
     # Length of training, where no stages are given; likewise.
     epochs: int = dataclasses.field(default=10, metadata={"rule": COUNT})
-    batch_size: int = setting(256, COUNT, "Samples in a step.")
+    batch_size: int | None = setting(
+        None, COUNT, "Samples in a step; default by their number, at most 256."
+    )
     jit_compile: bool = setting(
         False,
         SWITCH,

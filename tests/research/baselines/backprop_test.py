@@ -21,7 +21,7 @@ class BackpropTest(case.TestCase):
     def test_starts_with_the_encoders_codes(self, start):
         x = _rows()
         model = backprop.build(12, 3, 5, 16, 8, start, seed=4)
-        encoder = HashEncoder(5, 16, 8, initializer=start, seed=4)
+        encoder = HashEncoder(5, 16, 8, start, 5, 4, normalization="unit")
         want = codes.pack(codes.binarize(encoder(x)))
         network = backprop.code_network(model)
         self.assert_equal(backprop.encode(network, x), want)

@@ -22,6 +22,7 @@ from vdsh_tf.training.config import TrainingConfig
 BITS = 16
 MARGIN_OVER_LSH = 0.35
 CONFIG = TrainingConfig().replace(
+    normalization="unit",
     stages=Stages.parse("3:8:5e-3,4:4:2e-3"),
     batch_size=64,
     width=48,

@@ -14,7 +14,7 @@ CONFIG = TrainingConfig().replace(
     width=16,
     bits=8,
     batch_size=64,
-    center=True,
+    normalization="center",
 )
 
 
