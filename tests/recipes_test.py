@@ -83,7 +83,7 @@ class FitTest(case.TestCase):
         self.assertIsNone(model.recipe.stages)
         model.fit(x, y, epochs=4, verbose=0)
         self.assertEqual(model.recipe.stages, recipes.plan(8, 4))
-        self.assertIn("4:3:0.002,8:1:0.0005", str(model.recipe))
+        self.assertIn("4:3:0.002,8:1:0.00025", str(model.recipe))
 
     def test_each_piece_can_be_overridden(self):
         x, y = _data()
@@ -119,7 +119,7 @@ class FitTest(case.TestCase):
         model = _model(optimizer=adam)
         model.fit(x, y, epochs=4, verbose=0)
         rates = [stage.learning_rate for stage in model.recipe.stages]
-        self.assert_close(rates, [5e-3, 1.25e-3], atol=1e-8)
+        self.assert_close(rates, [5e-3, 6.25e-4], atol=1e-8)
 
     def test_own_schedule_of_rates_stays(self):
         x, y = _data()

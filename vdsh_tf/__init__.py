@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from vdsh_tf.search.engines import open_index
     from vdsh_tf.search.hamming import HammingIndex
     from vdsh_tf.search.hasher import Hasher
+    from vdsh_tf.training.estimator import HashTransformer
 
 __version__ = "0.2.0"
 
@@ -27,6 +28,7 @@ _HOMES = {
     "GrowDepth": "vdsh_tf.callbacks",
     "HammingIndex": "vdsh_tf.search.hamming",
     "HashEncoder": "vdsh_tf.encoder",
+    "HashTransformer": "vdsh_tf.training.estimator",
     "Hasher": "vdsh_tf.search.hasher",
     "LayerConvergence": "vdsh_tf.callbacks",
     "Recipe": "vdsh_tf.recipes",
@@ -41,6 +43,7 @@ __all__ = [
     "GrowDepth",
     "HammingIndex",
     "HashEncoder",
+    "HashTransformer",
     "Hasher",
     "LayerConvergence",
     "Recipe",

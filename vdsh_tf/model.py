@@ -195,11 +195,10 @@ class VDSH(keras.Model):
         """
         data = TrainingData(x, y, sample_weight, batch_size, shuffle)
         width = self.encoder.kernels[0].shape[0] if self.built else None
-        data, held_out = (
-            data.checked(width, self.num_classes, self.encoder.seed)
-            .weighted(class_weight, self.num_classes)
-            .split(validation_split)
-        )
+        data, held_out = data.checked(
+            width, self.num_classes, self.encoder.seed
+        ).split(validation_split)
+        data = data.weighted(class_weight, self.num_classes)
         validation_data, seen = training_data.validation(
             held_out or validation_data
         )

@@ -26,7 +26,7 @@ AGAIN = 0.3
 # Share of the epochs for the stage at full depth, and the factor on its rate:
 # a larger one tightens codes more, at the cost of their ranking.
 LAST_SHARE = 0.1
-LAST_FACTOR = 0.5
+LAST_FACTOR = 0.25
 
 
 def rate_at(depth: int, rate: float = RATE) -> float:

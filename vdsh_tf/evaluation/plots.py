@@ -5,41 +5,107 @@ import numpy as np
 from vdsh_tf import files
 
 
-def convergence(residual, dual, path: str) -> None:
-    """Draws residual and dual of every layer over the epochs.
+def convergence(residual, progress: dict, path: str, dual=None) -> None:
+    """Draws the residual of every layer, and what training achieves.
 
     Args:
-        residual, dual: [epochs, M], 0 where a layer was frozen.
+        residual: [epochs, M], 0 where a layer was frozen.
+        progress: [epochs] values by name: "objective", "accuracy", "val_map",
+            or some of them; NaN where there is none.
         path: PNG file to write.
+        dual: [epochs, M], for a panel of its own. Leave it out where it is
+            a multiple of the residual, as it is in the online schedule.
     """
     import matplotlib.figure
 
-    figure = matplotlib.figure.Figure(figsize=(9, 4), layout="constrained")
-    colors = matplotlib.colormaps["viridis"]
-    panels = figure.subplots(1, 2)
-    titles = ("residual  |z - f|", "dual  beta |u|")
-    for axes, title, values in zip(
-        panels, titles, (residual, dual), strict=True
-    ):
-        values = np.asarray(values, dtype=float)
-        epochs = np.arange(1, len(values) + 1)
-        layers = values.shape[1]
-        for m in range(layers):
-            active = values[:, m] > 0
-            axes.plot(
-                epochs[active],
-                values[active, m],
-                color=colors(m / max(1, layers - 1)),
-                linewidth=1.2,
-                marker="." if len(epochs) < 30 else None,
-            )
-        axes.set(title=title, xlabel="epoch", yscale="log")
+    residual = np.asarray(residual, dtype=float)
+    by_layer = {"residual  |z - f|": residual}
+    if dual is not None:
+        by_layer["dual  beta |u|"] = np.asarray(dual, dtype=float)
+    count = len(by_layer) + 1
+    figure = matplotlib.figure.Figure(
+        figsize=(4.7 * count, 4), layout="constrained"
+    )
+    *panels, last = figure.subplots(1, count)
+    for axes, (title, values) in zip(panels, by_layer.items(), strict=True):
+        scale = _draw_layers(axes, values)
+        axes.set(title=title, yscale="log")
+    figure.colorbar(scale, ax=panels, label="layer (1 is next to the input)")
+    _draw_progress(last, progress)
+    for axes in (*panels, last):
+        _mark_growth(axes, residual)
+        axes.set(xlabel="epoch", xlim=(0.5, len(residual) + 0.5))
+        axes.locator_params(axis="x", integer=True)
         axes.grid(alpha=0.3)
-    scale = matplotlib.cm.ScalarMappable(
+    save(figure, path)
+
+
+def _draw_layers(axes, values):
+    """A line per layer; returns the colours for a colour bar."""
+    import matplotlib
+
+    colors = matplotlib.colormaps["viridis"]
+    epochs = np.arange(1, len(values) + 1)
+    layers = values.shape[1]
+    for m in range(layers):
+        active = values[:, m] > 0
+        axes.plot(
+            epochs[active],
+            values[active, m],
+            color=colors(m / max(1, layers - 1)),
+            linewidth=1.2,
+            marker=_marker(epochs),
+        )
+    return matplotlib.cm.ScalarMappable(
         matplotlib.colors.Normalize(1, max(2, layers)), colors
     )
-    figure.colorbar(scale, ax=panels, label="layer (1 is next to the input)")
-    save(figure, path)
+
+
+def _draw_progress(axes, progress):
+    """Objective at the left, and what lies between 0 and 1 at the right."""
+    names = {"accuracy": "accuracy", "val_map": "validation mAP"}
+    right = axes.twinx()
+    lines = []
+    for name, values in progress.items():
+        values = np.asarray(values, dtype=float)
+        epochs = np.arange(1, len(values) + 1)
+        known = np.isfinite(values)
+        if not known.any():
+            continue
+        side = right if name in names else axes
+        lines += side.plot(
+            epochs[known],
+            values[known],
+            color=f"C{len(lines)}",
+            marker=_marker(epochs),
+            label=names.get(name, name),
+        )
+    right.set_ylim(0, 1.02)
+    right.set_ylabel("accuracy, mAP")
+    axes.set(title="progress", ylabel="objective")
+    axes.legend(handles=lines, loc="center right")
+
+
+def _mark_growth(axes, residual):
+    """Dotted lines where layers join."""
+    active = (residual > 0).sum(axis=1)
+    for epoch in np.flatnonzero(np.diff(active)) + 1:
+        axes.axvline(epoch + 0.5, color="gray", linestyle=":", linewidth=1)
+        axes.annotate(
+            f"{active[epoch]} layers ",
+            (epoch + 0.5, 0),
+            xycoords=("data", "axes fraction"),
+            xytext=(-2, 4),
+            textcoords="offset points",
+            rotation=90,
+            fontsize=7,
+            color="gray",
+            ha="right",
+        )
+
+
+def _marker(epochs):
+    return "." if len(epochs) < 30 else None
 
 
 def retrieval_curves(curves: dict, path: str) -> None:

@@ -160,10 +160,17 @@ def evaluate_with_curves(
 def finish(directory, model, split, rows) -> dict:
     """Writes model, picture and, last, the metrics."""
     runs.save_model(model, directory.file("model.keras"))
+    # Online, the dual is a multiple of the residual.
+    online = model.algorithm.takes_optimizer
+    names = ("objective", "accuracy", "val_map")
     plots.convergence(
         _by_layer(rows, "residual", model),
-        _by_layer(rows, "dual", model),
+        {
+            name: [float(row.get(name) or "nan") for row in rows]
+            for name in names
+        },
         directory.file("convergence.png"),
+        dual=None if online else _by_layer(rows, "dual", model),
     )
     result = {
         **evaluate(model, split),
