@@ -54,7 +54,7 @@ setuptools.setup(
         "matplotlib>=3.8",
         "numpy>=2.0",
         "requests>=2.32",
-        "scikit-learn>=1.4",
+        "scikit-learn>=1.6",
         "simple-parsing>=0.1.7",
         # tf.summary writes through it.
         "tensorboard>=2.18",

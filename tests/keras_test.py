@@ -645,7 +645,7 @@ class PythonDataTest(KerasTestCase):
         self.assertEqual(model.recipe, self.want.recipe)
         model = _model()
         model.fit(
-            _endless(self.x, self.y), epochs=40, steps_per_epoch=8, verbose=0
+            _endless(self.x, self.y), epochs=20, steps_per_epoch=8, verbose=0
         )
         self.assertGreater(model.evaluate(self.x, self.y, verbose=0)[1], 0.9)
 

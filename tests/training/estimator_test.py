@@ -6,7 +6,7 @@ import pickle
 
 import joblib
 import numpy as np
-import pandas as pd
+import pytest
 import sklearn.base
 from absl.testing import absltest
 from absl.testing import parameterized
@@ -126,6 +126,7 @@ class HashTransformerTest(case.TestCase):
         )
 
     def test_names_of_columns(self):
+        pd = pytest.importorskip("pandas")
         x, _, y, _ = _wine()
         table = pd.DataFrame(x, columns=[f"c{i}" for i in range(x.shape[1])])
         hasher = _small(epochs=2).set_output(transform="pandas")

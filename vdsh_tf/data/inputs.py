@@ -88,9 +88,9 @@ def check_weights(weight, count: int) -> np.ndarray | None:
     weight = weight.astype(np.float32)
     if not np.isfinite(weight).all() or (weight < 0).any() or not weight.any():
         raise ValueError(
-            "Sample weights must be finite and >= 0, and not all zero, or there "
-            f"is nothing to learn from. Received: values from {weight.min()} "
-            f"to {weight.max()}."
+            "Sample weights must be finite and >= 0, and not all zero, or "
+            "there is nothing to learn from. Received: values from "
+            f"{weight.min()} to {weight.max()}."
         )
     return weight
 

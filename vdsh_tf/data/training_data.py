@@ -127,15 +127,13 @@ class TrainingData:
                 "`validation_data` with a dataset."
             )
         at = int(len(self.x) * (1 - share))
-        arrays = (self.x, self.y, self.weight)
-        first, last = (
-            tuple(None if a is None else a[part] for a in arrays)
-            for part in (slice(at), slice(at, None))
-        )
         kept = dataclasses.replace(
-            self, **dict(zip(("x", "y", "weight"), first, strict=True))
+            self,
+            x=self.x[:at],
+            y=self.y[:at],
+            weight=None if self.weight is None else self.weight[:at],
         )
-        return kept, last if last[2] is not None else last[:2]
+        return kept, tuple(array[at:] for array in self.arrays)
 
     def arguments(self, seed, epoch, perturbation) -> dict:
         """Keywords of `keras.Model.fit` that train on this data.

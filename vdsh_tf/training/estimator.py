@@ -166,7 +166,13 @@ class HashTransformer(
             return np.arange(y.shape[1]), y
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
-        return np.unique(y, return_inverse=True)
+        classes, labels = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(
+                "`y` must hold at least two classes, or there is nothing to "
+                f"tell apart. Received: one class, {classes[0]!r}."
+            )
+        return classes, labels
 
     def _numbered(self, y):
         """Labels by the classes of `fit`; -1 for one it did not see."""
