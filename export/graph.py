@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from vdsh_tf import encoder as encoder_lib
+from vdsh_tf import network
 from vdsh_tf.export.metadata import Metadata
 
 OUTPUTS = ("codes", "bits", "embedding")
@@ -62,10 +62,10 @@ class Served(tf.Module):
 
     def _rows(self, x):
         """All outputs by name for rows x, float32 [batch, d]."""
-        embedding = encoder_lib.forward(x, self.kernels, self.mean, self.scale)
+        embedding = network.forward(x, self.kernels, self.mean, self.scale)
         sign = 2 * tf.cast(embedding > 0, tf.int32) - 1
         return {
-            "codes": encoder_lib.pack_bits(embedding),
+            "codes": network.pack_bits(embedding),
             "bits": tf.cast(sign, tf.int8),
             "embedding": embedding,
         }

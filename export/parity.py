@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vdsh_tf import codes as codes_lib
-from vdsh_tf import encoder
+from vdsh_tf import network
 
 MARGIN = 1e-5
 BATCH_SIZES = (1, 2, 7, 1024)
@@ -72,7 +72,7 @@ def responses(
         x = x - mean
     if scale is not None:
         x = x * scale
-    z = np.where(np.abs(x) < encoder.TINY, 0.0, x.astype(np.float64))
+    z = np.where(np.abs(x) < network.TINY, 0.0, x.astype(np.float64))
     norm = np.linalg.norm(z, axis=1, keepdims=True)
     z = np.divide(z, norm, out=np.zeros_like(z), where=norm > 0)
     for kernel in kernels[:-1]:

@@ -9,6 +9,7 @@ from absl.testing import parameterized
 from tests.support import case
 from vdsh_tf import codes
 from vdsh_tf import encoder as encoder_lib
+from vdsh_tf import network
 from vdsh_tf.initializers import LooksLinear
 
 
@@ -21,20 +22,20 @@ class UnitLengthTest(case.TestCase):
     @parameterized.parameters(1e-29, 1e-20, 1.0, 1e20, 5e37)
     def test_scale_does_not_matter(self, scale):
         rows = np.array([[3.0, 4.0], [1.0, 0.0]], "f4")
-        got = encoder_lib.unit_length(tf.constant(rows * np.float32(scale)))
+        got = network.unit_length(tf.constant(rows * np.float32(scale)))
         self.assert_close(got, [[0.6, 0.8], [1, 0]], atol=1e-6)
 
     @parameterized.parameters(0.0, 1e-39, 1e-45)
     def test_zero_row_stays_zero(self, value):
         rows = tf.constant([[value, -value, 0.0]])
-        self.assert_equal(encoder_lib.unit_length(rows), [[0] * 3])
+        self.assert_equal(network.unit_length(rows), [[0] * 3])
 
 
 class PackBitsTest(case.TestCase):
     @parameterized.parameters(1, 7, 8, 9, 16, 64, 127)
     def test_same_bytes_as_numpy(self, bits):
         embedding = np.maximum(_rows(30, bits), 0)
-        got = encoder_lib.pack_bits(tf.constant(embedding))
+        got = network.pack_bits(tf.constant(embedding))
         self.assert_equal(got, codes.pack(codes.binarize(embedding)))
         self.assertEqual(got.dtype, tf.uint8)
 

@@ -15,11 +15,11 @@ from vdsh_tf.callbacks.watch import CollapsedError
 from vdsh_tf.data import batches
 from vdsh_tf.data import datasets
 from vdsh_tf.encoder import HashEncoder
-from vdsh_tf.encoder import embed
 from vdsh_tf.export import graph
 from vdsh_tf.export import metadata
 from vdsh_tf.export import parity
 from vdsh_tf.model import VDSH
+from vdsh_tf.network import embed
 from vdsh_tf.search.hasher import Hasher
 
 LEARNED = ("auto", "center", "standardize")

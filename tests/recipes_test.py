@@ -18,8 +18,8 @@ from vdsh_tf import Stage
 from vdsh_tf import recipes
 from vdsh_tf.callbacks import CollapsedError
 from vdsh_tf.callbacks import Watch
-from vdsh_tf.config import Stages
 from vdsh_tf.data import batches
+from vdsh_tf.recipes import Stages
 
 
 def _data(num=240, classes=3, seed=0):

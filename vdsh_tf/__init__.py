@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from vdsh_tf.callbacks import LayerConvergence
     from vdsh_tf.callbacks import RetrievalEvaluation
     from vdsh_tf.config import Solver
-    from vdsh_tf.config import Stage
     from vdsh_tf.encoder import HashEncoder
     from vdsh_tf.model import VDSH
     from vdsh_tf.recipes import Recipe
+    from vdsh_tf.recipes import Stage
     from vdsh_tf.search.engines import open_index
     from vdsh_tf.search.hamming import HammingIndex
     from vdsh_tf.search.hasher import Hasher
@@ -34,7 +34,7 @@ _HOMES = {
     "Recipe": "vdsh_tf.recipes",
     "RetrievalEvaluation": "vdsh_tf.callbacks",
     "Solver": "vdsh_tf.config",
-    "Stage": "vdsh_tf.config",
+    "Stage": "vdsh_tf.recipes",
     "open_index": "vdsh_tf.search.engines",
 }
 

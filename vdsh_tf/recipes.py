@@ -6,16 +6,83 @@ the depth of the network and the number of epochs.
 """
 
 import dataclasses
+from collections.abc import Iterable
+from collections.abc import Sequence
 
+from vdsh_tf.config import COUNT
 from vdsh_tf.config import NOT_NEGATIVE
 from vdsh_tf.config import SHARE_OR_ZERO
 from vdsh_tf.config import Rule
-from vdsh_tf.config import Stage
-from vdsh_tf.config import Stages
 from vdsh_tf.config import check_settings
 from vdsh_tf.config import is_number
 from vdsh_tf.config import require
 from vdsh_tf.config import setting
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """A stretch of training at one depth."""
+
+    layers: int = setting(8, COUNT, "Number of layers that run.")
+    epochs: int = setting(10, COUNT, "How long.")
+    learning_rate: float = setting(
+        1e-3,
+        Rule(
+            "a number > 0",
+            "in every stage of training",
+            lambda v: is_number(v) and v > 0,
+        ),
+        "Its peak; it warms up from 0 and decays by a cosine.",
+    )
+
+    def __post_init__(self):
+        check_settings(self)
+
+
+class Stages(Sequence):
+    """Stages of a training run, written as layers:epochs:learning_rate.
+
+    `str(Stages.parse("4:8:3e-3,48:4:4e-4"))` gives the text back.
+    """
+
+    def __init__(self, stages: Iterable[Stage]):
+        self._stages = tuple(stages)
+
+    @classmethod
+    def parse(cls, text: str) -> "Stages":
+        """Reads stages with commas between them."""
+        try:
+            rows = [part.split(":") for part in text.split(",")]
+            return cls(
+                Stage(int(layers), int(epochs), float(rate))
+                for layers, epochs, rate in rows
+            )
+        except ValueError as error:
+            raise ValueError(
+                "`stages` must read layers:epochs:learning_rate, with commas "
+                "between stages, such as 4:4:1e-3,48:4:3e-4. Received: "
+                f"{text!r}. {error}"
+            ) from error
+
+    def __getitem__(self, index):
+        return self._stages[index]
+
+    def __len__(self) -> int:
+        return len(self._stages)
+
+    def __eq__(self, other) -> bool:
+        return isinstance(other, Stages) and self._stages == other._stages
+
+    def __hash__(self) -> int:
+        return hash(self._stages)
+
+    def __str__(self) -> str:
+        return ",".join(
+            f"{s.layers}:{s.epochs}:{s.learning_rate!r}" for s in self
+        )
+
+    __repr__ = __str__
+
 
 # Layers of the first stage: more learn more slowly, fewer hold less.
 FIRST_DEPTH = 4

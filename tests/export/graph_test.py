@@ -6,7 +6,7 @@ from absl.testing import parameterized
 
 from tests.support import export_fixtures
 from vdsh_tf import VDSH
-from vdsh_tf import encoder
+from vdsh_tf import network
 from vdsh_tf.export import graph
 from vdsh_tf.export import metadata
 
@@ -59,7 +59,7 @@ class UnitLengthTest(parameterized.TestCase):
 
     @parameterized.parameters("eager", "graph")
     def test_denormals_count_as_zero(self, mode):
-        tiny = np.float32(encoder.TINY)
+        tiny = np.float32(network.TINY)
         x = np.array(
             [
                 [tiny / 2, tiny / 4, 0],
@@ -69,7 +69,7 @@ class UnitLengthTest(parameterized.TestCase):
             ],
             np.float32,
         )
-        f = encoder.unit_length
+        f = network.unit_length
         f = tf.function(f) if mode == "graph" else f
         half = np.sqrt(0.5)
         np.testing.assert_allclose(
@@ -82,7 +82,7 @@ class UnitLengthTest(parameterized.TestCase):
         x = np.random.default_rng(0).normal(size=(9, 5))
         want = x / np.linalg.norm(x, axis=1, keepdims=True)
         np.testing.assert_allclose(
-            encoder.unit_length(tf.constant(x)), want, rtol=1e-14
+            network.unit_length(tf.constant(x)), want, rtol=1e-14
         )
 
 

@@ -10,7 +10,7 @@ from absl.testing import absltest
 from absl.testing import parameterized
 
 from tests.support import export_fixtures
-from vdsh_tf import encoder
+from vdsh_tf import network
 from vdsh_tf.export import graph
 from vdsh_tf.export import metadata
 from vdsh_tf.export import onnx_file
@@ -134,7 +134,7 @@ class OnnxTest(parameterized.TestCase):
         # care in the graph the two would give these rows different codes.
         rows = parity.hostile_rows(export_fixtures.rows()[:40])
         tiny, denormal = rows[3::7], rows[4::7]
-        assert ((tiny != 0) & (np.abs(tiny) < encoder.TINY)).any()
+        assert ((tiny != 0) & (np.abs(tiny) < network.TINY)).any()
         session = onnx_file.Session(path())
         model = export_fixtures.model()
         got = session.run(tiny, "codes")["codes"]

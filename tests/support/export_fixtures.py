@@ -12,9 +12,9 @@ import tempfile
 
 import numpy as np
 
-from vdsh_tf.config import Stages
 from vdsh_tf.data import datasets
 from vdsh_tf.export import exporter
+from vdsh_tf.recipes import Stages
 from vdsh_tf.training import runs
 from vdsh_tf.training import trainer
 from vdsh_tf.training.config import TrainingConfig

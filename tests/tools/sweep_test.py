@@ -7,7 +7,7 @@ from absl.testing import absltest
 
 from tests.support import tool_runner
 from tests.support.tool_runner import run_tool
-from vdsh_tf.config import Stages
+from vdsh_tf.recipes import Stages
 from vdsh_tf.training import presets
 
 FLAGS = ("--preset=digits", "--bits=8", "--seeds=0", "--out=sweep")

@@ -12,7 +12,7 @@ from absl.testing import parameterized
 from tests.support import tool_runner
 from tests.support.tool_runner import run_tool
 from vdsh_tf import recipes
-from vdsh_tf.config import Stages
+from vdsh_tf.recipes import Stages
 from vdsh_tf.tools import train
 from vdsh_tf.training import runs
 

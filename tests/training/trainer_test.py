@@ -13,7 +13,7 @@ from absl.testing import parameterized
 
 from tests.support import case
 from vdsh_tf import files
-from vdsh_tf.config import Stages
+from vdsh_tf.recipes import Stages
 from vdsh_tf.training import presets
 from vdsh_tf.training import runs
 from vdsh_tf.training import trainer

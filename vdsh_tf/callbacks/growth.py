@@ -6,7 +6,7 @@ import keras
 
 from vdsh_tf import config
 from vdsh_tf import optimizers
-from vdsh_tf.config import Stage
+from vdsh_tf.recipes import Stage
 
 
 class GrowDepth(keras.callbacks.Callback):

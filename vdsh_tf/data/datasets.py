@@ -10,7 +10,7 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from vdsh_tf import encoder
+from vdsh_tf import network
 from vdsh_tf.data import batches
 from vdsh_tf.data import inputs
 from vdsh_tf.data import sources
@@ -117,7 +117,7 @@ class Split:
 
 def unit_rows(x):
     """Casts rows to float32 of length one."""
-    return encoder.unit_length(tf.cast(x, tf.float32))
+    return network.unit_length(tf.cast(x, tf.float32))
 
 
 def load(

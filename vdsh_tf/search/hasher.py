@@ -5,10 +5,10 @@ import tensorflow as tf
 
 from vdsh_tf import codes
 from vdsh_tf.data import inputs
-from vdsh_tf.encoder import TINY
 from vdsh_tf.encoder import HashEncoder
-from vdsh_tf.encoder import forward
-from vdsh_tf.encoder import pack_bits
+from vdsh_tf.network import TINY
+from vdsh_tf.network import forward
+from vdsh_tf.network import pack_bits
 
 
 class Hasher:
@@ -59,7 +59,7 @@ class Hasher:
             x = x - self._mean
         if self._scale is not None:
             x = x * self._scale
-        # As `encoder.unit_length`: the peak first, for the range of float32,
+        # As `network.unit_length`: the peak first, for the range of float32,
         # and denormal numbers as zero.
         size = np.abs(x)
         x = np.where(size < TINY, np.float32(0), x)

@@ -8,12 +8,12 @@ from vdsh_tf.config import COUNT
 from vdsh_tf.config import SWITCH
 from vdsh_tf.config import Rule
 from vdsh_tf.config import Solver
-from vdsh_tf.config import Stages
 from vdsh_tf.config import check_settings
 from vdsh_tf.config import is_count
 from vdsh_tf.config import setting
 from vdsh_tf.config import solver_from_0_1
 from vdsh_tf.recipes import Recipe
+from vdsh_tf.recipes import Stages
 
 _COUNT_OR_ZERO = Rule(
     "an integer >= 0", "as it is a number of items", lambda v: is_count(v, 0)

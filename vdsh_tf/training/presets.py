@@ -1,6 +1,6 @@
 """Training runs that are known to train well, by name."""
 
-from vdsh_tf.config import Stages
+from vdsh_tf.recipes import Stages
 from vdsh_tf.training.config import TrainingConfig
 
 

@@ -9,9 +9,9 @@ from absl.testing import parameterized
 
 from tests.support import case
 from vdsh_tf import codes
-from vdsh_tf.config import Stages
 from vdsh_tf.data import datasets
 from vdsh_tf.evaluation import metrics
+from vdsh_tf.recipes import Stages
 from vdsh_tf.research.baselines import backprop
 from vdsh_tf.research.baselines import backprop_method
 from vdsh_tf.research.baselines import vdsh_method

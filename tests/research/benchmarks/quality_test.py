@@ -3,8 +3,8 @@
 from absl.testing import absltest
 
 from tests.support import case
-from vdsh_tf.config import Stages
 from vdsh_tf.data import datasets
+from vdsh_tf.recipes import Stages
 from vdsh_tf.research.benchmarks import quality
 from vdsh_tf.research.benchmarks import rivals
 from vdsh_tf.training.config import TrainingConfig

@@ -4,8 +4,8 @@ from absl.testing import absltest
 from absl.testing import parameterized
 
 from tests.support import case
-from vdsh_tf.config import Stage
-from vdsh_tf.config import Stages
+from vdsh_tf.recipes import Stage
+from vdsh_tf.recipes import Stages
 from vdsh_tf.research.benchmarks import rivals
 from vdsh_tf.training import presets
 from vdsh_tf.training.config import TrainingConfig

@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from vdsh_tf.config import Stages
 from vdsh_tf.encoder import INITIALIZERS
+from vdsh_tf.recipes import Stages
 from vdsh_tf.training.config import Optimization
 from vdsh_tf.training.config import TrainingConfig
 

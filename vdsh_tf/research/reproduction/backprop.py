@@ -4,8 +4,8 @@ import math
 
 import keras
 
-from vdsh_tf.config import Stage
-from vdsh_tf.config import Stages
+from vdsh_tf.recipes import Stage
+from vdsh_tf.recipes import Stages
 from vdsh_tf.research.benchmarks import quality
 from vdsh_tf.research.benchmarks.rivals import Baseline
 from vdsh_tf.research.reproduction import networks

@@ -8,8 +8,8 @@ import numpy as np
 
 from vdsh_tf.callbacks import LayerConvergence
 from vdsh_tf.config import Solver
-from vdsh_tf.config import Stage
-from vdsh_tf.config import Stages
+from vdsh_tf.recipes import Stage
+from vdsh_tf.recipes import Stages
 from vdsh_tf.research.baselines import vdsh_method
 from vdsh_tf.research.reproduction import style
 from vdsh_tf.research.reproduction.sections import Section

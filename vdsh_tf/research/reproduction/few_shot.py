@@ -4,8 +4,8 @@ import dataclasses
 
 import numpy as np
 
-from vdsh_tf.config import Stages
 from vdsh_tf.data import datasets
+from vdsh_tf.recipes import Stages
 from vdsh_tf.research.reproduction import methods
 from vdsh_tf.research.reproduction import networks
 from vdsh_tf.research.reproduction import style

@@ -4,10 +4,10 @@ import dataclasses
 
 import keras
 
-from vdsh_tf.config import Stage
-from vdsh_tf.config import Stages
 from vdsh_tf.data import datasets
 from vdsh_tf.model import VDSH
+from vdsh_tf.recipes import Stage
+from vdsh_tf.recipes import Stages
 from vdsh_tf.training import presets
 from vdsh_tf.training import trainer
 from vdsh_tf.training.config import TrainingConfig
