@@ -78,6 +78,8 @@ setuptools.setup(
             *MILVUS,
             *LITERT,
             "hypothesis>=6.100",
+            "mypy>=1.11",
+            "pre-commit>=3.0",
             "pytest>=8.0",
             "ruff>=0.6",
         ],
