@@ -81,6 +81,7 @@ setuptools.setup(
             "mypy>=1.11",
             "pre-commit>=3.0",
             "pytest>=8.0",
+            "pytest-xdist>=3.5",
             "ruff>=0.6",
         ],
     },
