@@ -129,18 +129,22 @@ class HiddenCodeTest(case.TestCase):
         center, copy, target = self._problem()
         response = center @ copy
         wanted = np.sign(_rng().normal(size=response.shape))
-        problem = {
-            "error": target - response,
-            "copy": SampleMatrix(tf.constant(copy)),
-            "active": center > 0,
-            "response": response,
-            "solver": Solver(code_steps=1, shared_step=shared),
-            "margin": subproblems.Margin(wanted, 0.3, 0.4) if margin else None,
-        }
-        move = subproblems.hand_down(**problem).numpy()
-        searched = subproblems.solve_hidden_code(**problem)[0].numpy()
+        margin = subproblems.Margin(wanted, 0.3, 0.4) if margin else None
+        error, below = target - response, center > 0
+        copy = SampleMatrix(tf.constant(copy))
+        pull = subproblems.pull_of(error, response, margin)
+        handed = subproblems.hand_down(pull, copy, below, shared)
+        move = handed.value().numpy()
+        self.assert_close(
+            handed.squares, np.sum(move**2, axis=1, keepdims=True), atol=1e-12
+        )
+        solver = Solver(code_steps=1, shared_step=shared)
+        searched, _ = subproblems.solve_hidden_code(
+            error, copy, below, response, solver, margin
+        )
+        searched = searched.numpy()
         misfit = (response > 0) * (response - target)
-        if margin:
+        if margin is not None:
             short = np.maximum(0.3 - wanted * response, 0)
             misfit -= 0.4 * wanted * short
         axis = None if shared else 1
@@ -178,14 +182,13 @@ class HiddenCodeTest(case.TestCase):
             Solver(code_steps=1),
         )
         self.assert_close(move, error, atol=1e-12)
-        preserved = subproblems.hand_down(
-            2 * error,
+        handed = subproblems.hand_down(
+            subproblems.pull_of(2 * error, f),
             SampleMatrix(tf.eye(4, dtype=tf.float64)),
             f > 0,
-            f,
-            Solver(),
+            shared_step=False,
         )
-        self.assert_close(preserved, error, atol=1e-12)
+        self.assert_close(handed.value(), error, atol=1e-12)
 
 
 class WeightCopyTest(case.TestCase):

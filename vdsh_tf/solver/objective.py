@@ -65,8 +65,14 @@ def augmented_lagrangian(weights, x, state, y, gamma, solver):
 
 def mean_norms(layers):
     """Mean over samples of the length of rows, for each layer: [M]."""
-    squares = [subproblems.row_sum(tf.square(rows)) for rows in layers]
-    return tf.stack([tf.reduce_mean(tf.sqrt(s)) for s in squares])
+    return mean_lengths(
+        [subproblems.row_sum(tf.square(rows)) for rows in layers]
+    )
+
+
+def mean_lengths(squares):
+    """Mean over samples of the lengths of rows, from their squares: [M]."""
+    return tf.reduce_mean(tf.sqrt(tf.concat(squares, axis=1)), axis=0)
 
 
 def weight_dual_norms(weights, x, state, gamma):

@@ -59,7 +59,8 @@ def _one_sweep(theta, classifier, x, y, solver, weight):
     directions, sq_norms = _directions(inputs, solver, weight)
     gamma = _gamma(sq_norms, solver, weight)
     margin = subproblems.margin_of(y, classifier, solver)
-    move, error = _hand_down(
+    pass_down = _hand_down if solver.preserve_error_norm else _search_down
+    move, error, squares = pass_down(
         theta, classifier, z, response, y, solver, margin, weight
     )
 
@@ -83,48 +84,71 @@ def _one_sweep(theta, classifier, x, y, solver, weight):
     top = len(theta)
     sums = consensus.sums_of(directions, a, z[top] + move[top], y, weight)
     moves = consensus.theta_moves(theta, sums, gamma, solver)
-    residual = objective.mean_norms([move[m] for m in response])
+    residual = objective.mean_lengths([squares[m] for m in response])
     # The dual u_m is the residual z_m - f_m itself.
     return moves, sums, Trace(z[top], residual, solver.beta * residual)
 
 
 def _hand_down(theta, classifier, z, response, y, solver, margin, weight):
-    """Lines 5-9, from the top down.
+    """Lines 5-9, from the top down, each pull as long as the one above.
+
+    Returns:
+        move: by layer, z_m - f_m.
+        error: by layer, target - response, the target being f + 2 move.
+        squares: by layer, |move|^2 of each sample.
+    """
+    kernels, top = numbered(theta), len(theta)
+    move, error, squares = {}, {}, {}
+
+    # Lines 5-6. The classification error enters at the top...
+    move[top] = subproblems.solve_top_code(z[top], y, classifier, solver.beta)
+    error[top] = _error(response[top], move[top])
+    squares[top] = subproblems.row_sum(tf.square(move[top]))
+    pull = subproblems.pull_of(error[top], response[top], margin)
+
+    # Lines 8-9. ...and is handed down, one layer at a time.
+    for m in range(top - 1, 0, -1):
+        pull = subproblems.hand_down(
+            pull,
+            weight_copies.SampleMatrix(kernels[m + 1]),
+            z[m] > subproblems.KINK,
+            solver.shared_step,
+            weight,
+        )
+        move[m], squares[m] = pull.value(), pull.squares
+        error[m] = _error(response[m], move[m])
+    return move, error, squares
+
+
+def _search_down(theta, classifier, z, response, y, solver, margin, weight):
+    """Lines 5-9 with a line search for each layer.
 
     In the paper's order (not `jacobi`) `response` and `error` are left as
     line 11 meets them, at the moved code of the layer below.
 
     Returns:
-        move: by layer, z_m - f_m.
-        error: by layer, target - response, the target being f + 2 move.
+        As `_hand_down`.
     """
     kernels, top = numbered(theta), len(theta)
     move, error = {}, {}
-
-    # Lines 5-6. The classification error enters at the top...
     move[top] = subproblems.solve_top_code(z[top], y, classifier, solver.beta)
-
-    # Lines 8-9. ...and is handed down, one layer at a time.
     for m in range(top - 1, 0, -1):
         error[m + 1] = _error(response[m + 1], move[m + 1])
-        problem = {
-            "error": error[m + 1],
-            "copy": weight_copies.SampleMatrix(kernels[m + 1]),
-            "active": z[m] > subproblems.KINK,
-            "response": response[m + 1],
-            "solver": solver,
-            "margin": margin if m + 1 == top else None,
-            "weight": weight,
-        }
-        if solver.preserve_error_norm:
-            move[m] = subproblems.hand_down(**problem)
-            continue
-        move[m], change = subproblems.solve_hidden_code(**problem)
+        move[m], change = subproblems.solve_hidden_code(
+            error[m + 1],
+            weight_copies.SampleMatrix(kernels[m + 1]),
+            z[m] > subproblems.KINK,
+            response[m + 1],
+            solver,
+            margin if m + 1 == top else None,
+            weight,
+        )
         if not solver.jacobi:
             response[m + 1] += change
             error[m + 1] -= change
     error[1] = _error(response[1], move[1])
-    return move, error
+    squares = {m: subproblems.row_sum(tf.square(move[m])) for m in move}
+    return move, error, squares
 
 
 def _several_sweeps(theta, classifier, x, y, solver, weight):
