@@ -18,7 +18,7 @@ Presets, with the time of training on two CPU cores and the mAP on the queries
                                         corel16k001    55-66 s  .313
     mnist_64x1024  the paper's largest network       498-888 s  .989 (seed 0)
 
-Without a preset, --data other than digits takes settings for data of your own:
+Without a preset, --data other than digits takes "auto", for data of your own:
 8 layers x 512, 64 bits. Every setting is a flag and overrides the preset;
 --stages reads layers:epochs:rate, with commas between stages. A run directory
 holds config.json, model.keras, history.csv, metrics.json, convergence.png and
@@ -42,12 +42,9 @@ from vdsh_tf.config import setting
 from vdsh_tf.tools import flags
 from vdsh_tf.tools import scaffold
 from vdsh_tf.tools import training_flags
-from vdsh_tf.training.config import TrainingConfig
 
 if TYPE_CHECKING:
     from vdsh_tf.training import runs
-
-OWN_DATA = TrainingConfig().replace(width=512, epochs=20)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +85,7 @@ class Args(training_flags.TrainingFlags):
         """Settings for own data where neither preset nor digits is named."""
         preset, data = flags.peek(("preset", "data"), argv)
         if preset is None and data not in (None, "digits"):
-            return cls(config=OWN_DATA.replace(data=data))
+            argv = [*argv, "--preset=auto"]
         return super().defaults(argv)
 
 
@@ -122,9 +119,9 @@ def create(args: Args):
     from vdsh_tf.training import trainer
 
     config = args.settings
-    if args.preset is None:
+    if args.preset == "auto":
         logging.info(
-            "No --preset for --data=%s: %d layers x %d, %d bits, stages %s.",
+            "Settings for --data=%s: %d layers x %d, %d bits, stages %s.",
             config.source.data,
             config.layers,
             config.network.width,
@@ -134,7 +131,7 @@ def create(args: Args):
     split = trainer.load_data(config)
     # Bad settings must show before there is a directory.
     trainer.build_model(config, split.num_classes)
-    name = args.preset or config.source.data
+    name = config.source.data if args.preset == "auto" else args.preset
     path = args.run_dir or runs.new_path(runs.ROOT, name)
     return runs.RunDirectory.create(path, config), split
 

@@ -13,7 +13,7 @@ from tests.support import tool_runner
 from tests.support.tool_runner import run_tool
 from vdsh_tf import recipes
 from vdsh_tf.recipes import Stages
-from vdsh_tf.tools import train
+from vdsh_tf.training import presets
 from vdsh_tf.training import runs
 
 SMALL = ("--stages=2:1:1e-3,3:1:1e-3", "--width=8", "--bits=8")
@@ -87,7 +87,7 @@ class TrainTest(tool_runner.ToolTestCase):
             *SMALL, "--data=npz", "--path=mine.npz", "--queries_per_class=5"
         )
         self.assertIn("15 queries against 75 items", out)
-        self.assertIn("No --preset for --data=npz: 3 layers x 8, 8 bits", err)
+        self.assertIn("Settings for --data=npz: 3 layers x 8, 8 bits", err)
         self.assertEqual(os.listdir("runs"), ["npz-001"])
         config = runs.RunDirectory.open("runs/npz-001").config
         self.assertEqual(config.network.normalization, "auto")
@@ -114,7 +114,7 @@ class TrainTest(tool_runner.ToolTestCase):
     def test_resume(self):
         directory = runs.RunDirectory.create(
             "runs/digits-001",
-            train.OWN_DATA.replace(
+            presets.get("auto").replace(
                 data="digits", stages=Stages.parse("2:1:1e-3"), width=8
             ),
         )
@@ -126,7 +126,7 @@ class TrainTest(tool_runner.ToolTestCase):
 
 class BadFlagsTest(tool_runner.ToolTestCase):
     @parameterized.parameters(
-        (("--preset=imagenet",), "must be one of digits.*'imagenet'"),
+        (("--preset=imagenet",), "must be one of auto, digits.*'imagenet'"),
         (("--bits=0",), "`bits` must.*bits=0"),
         (("--beta=-1",), "`beta` must.*beta=-1"),
         (("--gamma=0",), "`gamma` must.*gamma=0"),

@@ -37,7 +37,7 @@ class PresetTest(case.TestCase):
 
     def test_own_data_does_not_take_the_preset_of_the_digits(self):
         got = self.settings("--data=npz", "--path=x.npz", "--width=64")
-        want = train.OWN_DATA.replace(data="npz", path="x.npz", width=64)
+        want = presets.get("auto").replace(data="npz", path="x.npz", width=64)
         self.assertEqual(got, want)
         self.assertEqual(self.settings(), presets.get("digits"))
         self.assertEqual(self.settings("--data=digits"), presets.get("digits"))

@@ -16,6 +16,8 @@ def _preset(stages: str, **settings) -> TrainingConfig:
 
 
 PRESETS: dict[str, TrainingConfig] = {
+    # For data of your own: what `fit` alone does, on a wider network.
+    "auto": TrainingConfig().replace(width=512, epochs=20),
     "digits": _preset(
         "4:30:2e-3,8:20:1e-3",
         batch_size=64,
