@@ -153,7 +153,7 @@ class Recipe:
     noise: float = setting(
         0.1,
         NOT_NEGATIVE,
-        "Length of Gaussian noise on an input, as a share of its own.",
+        "Length of random noise on an input, as a share of its own.",
     )
     dropout: float = setting(
         0.0, SHARE_OR_ZERO, "Share of an input's entries that are set to zero."

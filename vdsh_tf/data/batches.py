@@ -13,7 +13,7 @@ class Perturbation(NamedTuple):
     """What is done to training rows, in the space that the network sees.
 
     Attributes:
-        noise: length of the Gaussian noise, as a share of the row's own.
+        noise: length of the random noise, as a share of the row's own.
         dropout: share of the entries that are set to zero.
         mean, scale: [d] of the encoder's normalisation, or None; a row is
             perturbed as (x - mean) * scale and mapped back.
@@ -43,19 +43,34 @@ def perturb(rows, noise: float, dropout: float, seed):
 
     Args:
         rows: [batch, d] float32, with the mean taken off where it is.
-        noise: length of the Gaussian noise, as a share of the row's own.
+        noise: length of the random noise, as a share of the row's own.
         dropout: share of the entries that are set to zero.
         seed: two integers.
     """
     if noise:
-        speck = tf.random.stateless_normal(tf.shape(rows), seed)
         length = tf.norm(rows, axis=1, keepdims=True)
-        rows += noise / rows.shape[1] ** 0.5 * length * speck
+        rows += noise / rows.shape[1] ** 0.5 * length * _specks(rows, seed)
     if dropout:
         other = tf.add(seed, 1)
         chance = tf.random.stateless_uniform(tf.shape(rows), other)
         rows = tf.where(chance < dropout, 0.0, rows)
     return rows
+
+
+def _specks(rows, seed):
+    """Random numbers of mean 0 and variance 1, one for each entry.
+
+    Equally spaced and equally likely, from one byte each: a fifth of the time
+    that Gaussian ones take, which is a third of a step of four layers. What a
+    unit sees is a sum over all entries, Gaussian either way.
+    """
+    count, dim = tf.shape(rows)[0], rows.shape[1]
+    words = tf.random.stateless_uniform(
+        [count, -(-dim // 4)], seed, None, None, tf.int32
+    )
+    octets = tf.reshape(tf.bitcast(words, tf.uint8), [count, -1])[:, :dim]
+    deviation = ((256**2 - 1) / 12) ** 0.5
+    return (tf.cast(octets, tf.float32) - 127.5) / deviation
 
 
 def default_size(rows: int) -> int:

@@ -129,7 +129,11 @@ class TrainingConfig:
         given = self.optimization.stages
         if given is not None:
             return given
-        return recipes.plan(self.network.layers, self.optimization.epochs)
+        return recipes.plan(
+            self.network.layers,
+            self.optimization.epochs,
+            rate=self.optimization.rate or recipes.RATE,
+        )
 
     @property
     def layers(self) -> int:

@@ -23,6 +23,10 @@ PLAIN = "noise=0 dropout=0 weight_decay=0"
 # By depth, the settings that did best on validation rows of MNIST at 64 bits
 # and width 256 (BUILD.md, "What was tried").
 BEST = {
+    4: (
+        f"looks_linear 4:10:4e-3 {PLAIN}",
+        f"he_normal 4:10:2e-3 {PLAIN}",
+    ),
     8: (
         f"looks_linear 8:10:2e-3 {PLAIN}",
         f"he_normal 8:10:2e-3 {PLAIN}",
