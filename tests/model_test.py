@@ -154,13 +154,15 @@ class ScheduleTest(case.TestCase):
                 alpha_w=0.5,
                 beta=2.0,
                 copy_step=0.1,
+                preserve=0.3,
+                preserve_rank=2,
                 dtype="float64",
                 **papers_order[schedule],
             )
             size = len(x) if schedule == "online" else 7
             model.fit(x, y, batch_size=size, shuffle=False, verbose=0)
             trained.append(_kernels(model))
-        start = _model(dtype="float64")
+        start = _model(dtype="float64", preserve=0.3, preserve_rank=2)
         start.build((None, DIM))
         for a, b, c in zip(*trained, _kernels(start), strict=True):
             self.assert_close(a, b, atol=1e-10)
@@ -195,6 +197,7 @@ class ScheduleTest(case.TestCase):
     def test_sweeps_continue_the_algorithm_on_the_batch(self):
         x, y = _data()
         same = {"alpha_w": 0.5, "beta": 2.0, "gamma": 3.0, "dtype": "float64"}
+        same |= {"preserve": 0.3, "preserve_rank": 2}
         online = _model(None, sweeps=3, margin=0.0, shared_step=False, **same)
         online.fit(x, y, batch_size=len(x), shuffle=False, verbose=0)
         full = _model(schedule="full", **same)
@@ -299,7 +302,7 @@ class SavingTest(case.TestCase):
         solver["keep_error"] = solver.pop("preserve_error_norm")
         solver["input_metric"] = solver.pop("mean_damping")
         again = VDSH.from_config({**old, **solver})
-        want = _model(margin=0.07, gamma=9.0)
+        want = _model(margin=0.07, gamma=9.0, preserve=0.0)
         self.assertEqual(again.solver, want.solver)
 
     def test_reads_a_full_config_of_0_1(self):

@@ -59,6 +59,12 @@ class Args:
     queries_per_class: int | None = setting(
         None, COUNT, "Another number of queries."
     )
+    train_per_class: int | None = setting(
+        None, COUNT, "Rows of each class to train on; others are searched in."
+    )
+    unseen_classes: str | None = setting(
+        None, ANY, "Classes that are not trained on, such as 7,8,9."
+    )
     out: str = setting(
         "runs/sweep", ANY, "Folder for the runs.", flag=flags.FOLDER
     )
@@ -75,6 +81,8 @@ class Args:
             data_dir=self.data_dir,
             path=self.path,
             queries_per_class=self.queries_per_class,
+            train_per_class=self.train_per_class,
+            unseen_classes=self.unseen_classes,
         )
 
 
@@ -109,7 +117,7 @@ def compare(
     out: str, method: str, bits: int, seed: int, split, name: str
 ) -> dict:
     """Metrics of another method on the same split: read or computed."""
-    from vdsh_tf.evaluation import metrics
+    from vdsh_tf.evaluation import splits
     from vdsh_tf.research.baselines import registry
 
     path = os.path.join(out, f"{name}.json")
@@ -120,13 +128,7 @@ def compare(
     start = time.perf_counter()
     fitted.fit(split.train.x, split.train.y)
     seconds = time.perf_counter() - start
-    result = metrics.evaluate(
-        fitted.encode(split.query.x),
-        split.query.y,
-        fitted.encode(split.database.x),
-        split.database.y,
-        bits,
-    )
+    result, _ = splits.evaluate(fitted.encode, split, bits)
     result["train_seconds"] = seconds
     files.write_text(path, json.dumps(result, indent=2) + "\n")
     return result
@@ -172,14 +174,20 @@ def sweep(args: Args) -> None:
     found = measure(args)
     seeds = ",".join(map(str, args.seeds))
     print(f"\nmean (standard deviation) over seeds {seeds}")
-    print(f"{'method':10} {'bits':>4}  {'mAP':12} {'P@r2':12} {'R@r2':12} s")
+    first = next(iter(found.values()))[0]
+    second = "trained" in first
+    if second:
+        print(f"protocol {first['protocol']}: among items never trained on")
+    titles = ["mAP", "P@r2", "R@r2", *(["trained on"] if second else [])]
+    heads = " ".join(f"{title:14}" for title in titles)
+    print(f"{'method':14} {'bits':>4}  {heads} s")
     for (method, bits), results in sorted(found.items()):
-        cells = []
-        for key in KEYS[:3]:
-            values = [r[key] for r in results]
-            cells.append(f"{np.mean(values):.4f} ({np.std(values):.3f})")
+        columns = [[r[key] for r in results] for key in KEYS[:3]]
+        if second:
+            columns.append([r["trained"]["map"] for r in results])
+        cells = [f"{np.mean(c):.4f} ({np.std(c):.3f})" for c in columns]
         seconds = np.mean([r["train_seconds"] for r in results])
-        print(f"{method:10} {bits:4}  {' '.join(cells)} {seconds:.0f}")
+        print(f"{method:14} {bits:4}  {' '.join(cells)} {seconds:.0f}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -191,6 +191,18 @@ class Solver:
         online=0.0,
     )
 
+    preserve: float | None = solver_setting(
+        NOT_NEGATIVE,
+        "Weight of what codes predict beside the labels: principal components "
+        "of the input, for items and classes that were not trained on; 0 is "
+        "the paper's objective.",
+        online=0.15,
+        full=0.0,
+    )
+    preserve_rank: int | None = solver_setting(
+        COUNT, "Number of these components.", online=32, full=32
+    )
+
     def __post_init__(self):
         check_settings(self)
         several = (self.sweeps or 1) > 1
@@ -267,4 +279,4 @@ def solver_from_0_1(values: dict) -> tuple[Solver, dict]:
             for field in dataclasses.fields(Solver)
             if field.metadata["usual"]["full"] is not NotInAlgorithm
         }
-    return Solver(**own), rest
+    return Solver(**{**own, "preserve": 0.0}), rest

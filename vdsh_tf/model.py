@@ -8,18 +8,21 @@ import tensorflow as tf
 
 from vdsh_tf import codes
 from vdsh_tf import config as config_lib
+from vdsh_tf import network
 from vdsh_tf import optimizers
 from vdsh_tf import recipes
 from vdsh_tf.callbacks import planning
 from vdsh_tf.callbacks.convergence import LayerMean
+from vdsh_tf.data import batches
 from vdsh_tf.data import inputs
+from vdsh_tf.data import normalization
 from vdsh_tf.data import tensors
 from vdsh_tf.data import training_data
-from vdsh_tf.data.batches import Perturbation
 from vdsh_tf.data.training_data import TrainingData
 from vdsh_tf.encoder import HashEncoder
 from vdsh_tf.recipes import Recipe
 from vdsh_tf.solver import objective
+from vdsh_tf.solver import preservation
 from vdsh_tf.solver import schedules
 
 
@@ -112,14 +115,25 @@ class VDSH(keras.Model):
             return
         self.encoder.build(input_shape)
         # Small and random: an exact ridge fit on random codes learns noise.
+        others = preservation.columns(self.solver)
         self.classifier = self.add_weight(
             name="classifier",
-            shape=(self.encoder.bits, self.num_classes),
+            shape=(self.encoder.bits, self.num_classes + others),
             initializer=keras.initializers.RandomNormal(
                 stddev=0.1, seed=self.encoder.seed
             ),
         )
+        # Of the targets beside the labels; zeros until data was seen.
+        self.projection = self._add_fixed((input_shape[-1], others))
+        self.offset = self._add_fixed((others,))
         self.built = True
+
+    def _add_fixed(self, shape):
+        if not shape[-1]:
+            return None
+        return self.add_weight(
+            shape=shape, initializer="zeros", trainable=False
+        )
 
     def compute_output_shape(self, input_shape):
         return self.encoder.compute_output_shape(input_shape)
@@ -205,6 +219,7 @@ class VDSH(keras.Model):
         self.build((None, data.width))
         if not self.encoder.adapted:
             self.encoder.adapt(data.look())
+        self._adapt_targets(data)
         if self.optimizer is not None and not self.optimizer.built:
             self.optimizer.build(self.trainable_variables)
         self.recipe, planned = planning.plan(
@@ -226,15 +241,32 @@ class VDSH(keras.Model):
             validation_data=validation_data,
         )
 
+    def _adapt_targets(self, data):
+        """Learns what codes predict beside the labels, once."""
+        if self.projection is None or np.any(self.projection):
+            return
+        rows = self.encoder.normalize(data.rows(normalization.MOST_ROWS))
+        found = preservation.projection(np.asarray(rows), self.solver)
+        self.projection.assign(found[0])
+        self.offset.assign(found[1])
+
+    def _targets(self, y, x):
+        """Label vectors, and what is predicted beside them."""
+        y = tensors.label_vectors(y, self.num_classes, self.compute_dtype)
+        if self.projection is None:
+            return y
+        fixed = self.projection.value, self.offset.value
+        return preservation.targets(y, x, *map(tf.convert_to_tensor, fixed))
+
     def _arguments(self, data, epoch):
         """What Keras trains on, as keywords of its `fit`."""
         if not self.algorithm.takes_optimizer:
             dataset = self.prepare(data)
             dataset = dataset.batch(data.batch_size or 256)
             return {"x": dataset, "shuffle": False}
-        perturbation = Perturbation()
+        perturbation = batches.Perturbation()
         if self.recipe is not None:
-            perturbation = Perturbation(
+            perturbation = batches.Perturbation(
                 self.recipe.noise,
                 self.recipe.dropout,
                 *self.encoder.normalization_arrays(),
@@ -252,14 +284,23 @@ class VDSH(keras.Model):
 
     def train_step(self, data):
         x, y, weight = keras.utils.unpack_x_y_sample_weight(data)
-        y = tensors.label_vectors(y, self.num_classes, self.compute_dtype)
-        if isinstance(x, tuple):
-            x = (self.encoder.normalize(x[0]), x[1])
-        else:
-            x = self.encoder.normalize(x)
+        x, *place = x if isinstance(x, tuple) else (x,)
+        x = self.encoder.normalize(x)
+        y = self._targets(y, x)
+        if self.recipe is not None and self.recipe.mixup:
+            # A function of the step, so that resumed training is the same.
+            step = tf.cast(self.optimizer.iterations.value, tf.int64)
+            seed = tf.stack([tf.constant(self.encoder.seed, tf.int64), step])
+            x, y, weight = batches.mixed(x, y, weight, self.recipe.mixup, seed)
         theta, classifier = self.weights_as_tensors()
         update = self.algorithm.step(
-            theta, classifier, x, y, self.solver, self.optimizer is None, weight
+            theta,
+            classifier,
+            (x, *place) if place else x,
+            y,
+            self.solver,
+            self.optimizer is None,
+            weight,
         )
         self._apply(update)
         residual = self._update_layer_metrics(update.trace)
@@ -270,9 +311,12 @@ class VDSH(keras.Model):
 
     def test_step(self, data):
         x, y, weight = keras.utils.unpack_x_y_sample_weight(data)
-        y = tensors.label_vectors(y, self.num_classes, self.compute_dtype)
         theta, classifier = self.weights_as_tensors()
-        return self._update_metrics(self(x), y, theta, classifier, weight)
+        x = self.encoder.normalize(x)
+        embedding = network.embed(x, theta)
+        return self._update_metrics(
+            embedding, self._targets(y, x), theta, classifier, weight
+        )
 
     def encode(self, x, batch_size: int = 1024) -> np.ndarray:
         """Packed codes of raw features: [n, d] -> [n, ceil(K/8)] uint8."""
@@ -377,7 +421,8 @@ class VDSH(keras.Model):
         if weight is not None:
             count = tf.reduce_sum(tf.cast(weight, y.dtype))
         # Of several labels, the best-scored one must be among them.
-        best = tf.argmax(tf.matmul(embedding, classifier), axis=-1)
+        scores = tf.matmul(embedding, classifier)[:, : self.num_classes]
+        best = tf.argmax(scores, axis=-1)
         correct = tf.gather(y, best, batch_dims=1)
         costs += tf.math.divide_no_nan(penalty, count)
         self.objective_metric.update_state(costs, weight)

@@ -158,6 +158,16 @@ class Recipe:
     dropout: float = setting(
         0.0, SHARE_OR_ZERO, "Share of an input's entries that are set to zero."
     )
+    mixup: float = setting(
+        0.0,
+        Rule(
+            "a number from 0 to 0.5",
+            "because it is the largest share of a sample's partner",
+            lambda v: is_number(v) and 0 <= v <= 0.5,
+        ),
+        "Largest share of another sample of the batch that is mixed into an "
+        "input and into its labels; .5 for few labelled rows.",
+    )
     weight_decay: float = setting(
         0.3, NOT_NEGATIVE, "Of the optimizer, decoupled from the gradient."
     )
@@ -214,5 +224,6 @@ class Recipe:
         return (
             f"stages {stages} (layers:epochs:rate), warm-up "
             f"{self.warmup:g}, noise {self.noise:g}, dropout "
-            f"{self.dropout:g}, weight decay {self.weight_decay:g}"
+            f"{self.dropout:g}, mix-up {self.mixup:g}, weight decay "
+            f"{self.weight_decay:g}"
         )

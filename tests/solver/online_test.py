@@ -110,7 +110,7 @@ class DepthTest(case.TestCase):
             for s in itertools.pairwise(sizes)
         ]
         classifier = tf.constant(0.1 * rng.normal(size=(64, 4)), "float32")
-        solver = Solver(margin=0.0, **settings).resolved("online")
+        solver = Solver(margin=0.0, preserve=0.0, **settings).resolved("online")
         update = online.step(theta, classifier, x, y, solver)
         with tf.GradientTape() as tape:
             tape.watch(theta)

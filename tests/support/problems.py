@@ -13,7 +13,7 @@ def solver_of(problem, schedule, **settings) -> Solver:
         beta=problem.beta,
         margin=problem.margin,
         margin_weight=problem.margin_weight,
-        **{"gamma": problem.gamma, **settings},
+        **{"gamma": problem.gamma, "preserve": 0.0, **settings},
     ).resolved(schedule)
 
 

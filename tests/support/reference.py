@@ -26,6 +26,8 @@ class Problem:
     gamma: float = 5.0
     margin: float = 0.0
     margin_weight: float = 0.0
+    # Targets at the end of y that are no labels.
+    others: int = 0
 
 
 @dataclasses.dataclass
@@ -92,7 +94,9 @@ def iterate(p, s, code_steps=1, jacobi=False, damping=None):
     if damping is not None:
         metrics = [input_metric(np.array(x), damping) for x in before[:-1]]
     for i in range(num):
-        wanted = wanted_bits(p.y[i], s.classifier) if p.margin else None
+        wanted = None
+        if p.margin:
+            wanted = wanted_bits(p.y[i], s.classifier, p.others)
         hinge = (wanted, p.margin, p.margin_weight) if p.margin else None
         f = relu(s.copies[top - 1][i] @ s.z[top - 1][i])
         s.z[top][i] = top_code(f, s.u[top][i], p.y[i], s.classifier, p.beta)
@@ -129,12 +133,16 @@ def iterate(p, s, code_steps=1, jacobi=False, damping=None):
     )
 
 
-def wanted_bits(y, classifier):
-    """Sign of a label set's weight on each bit, against the average label."""
-    average = classifier.mean(axis=1)
-    return np.sign(
-        sum(y[c] * (classifier[:, c] - average) for c in range(len(y)))
-    )
+def wanted_bits(y, classifier, others=0):
+    """Sign of a label set's weight on each bit, against the average label.
+
+    The last `others` targets are no labels and have mean zero.
+    """
+    labels = len(y) - others
+    average = classifier[:, :labels].mean(axis=1)
+    weight = sum(y[c] * (classifier[:, c] - average) for c in range(labels))
+    weight += sum(y[c] * classifier[:, c] for c in range(labels, len(y)))
+    return np.sign(weight)
 
 
 def top_code(f, u, y, classifier, beta):

@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from vdsh_tf import network
+
 
 class Perturbation(NamedTuple):
     """What is done to training rows, in the space that the network sees.
@@ -71,6 +73,32 @@ def _specks(rows, seed):
     octets = tf.reshape(tf.bitcast(words, tf.uint8), [count, -1])[:, :dim]
     deviation = ((256**2 - 1) / 12) ** 0.5
     return (tf.cast(octets, tf.float32) - 127.5) / deviation
+
+
+def mixed(x, y, weight, share: float, seed):
+    """A batch whose samples have taken something of their neighbour.
+
+    Args:
+        x: [batch, d], normalised rows.
+        y: [batch, C], targets.
+        weight: [batch] sample weights, or None.
+        share: the largest part that is taken, from 0 to .5; each sample draws
+            its own.
+        seed: two integers.
+
+    Returns:
+        x, with rows of length one again; y; and weight.
+    """
+    taken = tf.random.stateless_uniform(
+        [tf.shape(x)[0], 1], seed, 0.0, share, x.dtype
+    )
+
+    def mix(values, taken):
+        return values + taken * (tf.roll(values, 1, axis=0) - values)
+
+    if weight is not None:
+        weight = mix(tf.cast(weight, x.dtype), taken[:, 0])
+    return network.unit_length(mix(x, taken)), mix(y, taken), weight
 
 
 def default_size(rows: int) -> int:

@@ -1,4 +1,4 @@
-"""Labelled vectors by the paper's protocol: queries, database, validation.
+"""Labelled vectors, split for retrieval: queries, database, validation.
 
 `load("digits")` needs no network; `mnist`, `fashion_mnist` and `cifar10` come
 through tensorflow-datasets, `mnist_gist` and `cifar10_gist` are GIST features
@@ -13,23 +13,11 @@ import tensorflow as tf
 from vdsh_tf import network
 from vdsh_tf.data import batches
 from vdsh_tf.data import inputs
+from vdsh_tf.data import protocols
 from vdsh_tf.data import sources
+from vdsh_tf.data.protocols import Part
 
 NAMES = sources.NAMES
-
-
-@dataclasses.dataclass(frozen=True)
-class Part:
-    """Features [n, d] as stored (raw) with labels [n] or [n, C]."""
-
-    x: np.ndarray
-    y: np.ndarray
-
-    def __len__(self):
-        return len(self.x)
-
-    def take(self, index) -> "Part":
-        return Part(self.x[index], self.y[index])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +33,12 @@ class Split:
         num_classes: C.
         image_shape: (height, width, channels) if rows are the pixels of
             pictures, else None.
+        protocol: "paper", or that of `protocols` with its value, such as
+            "train_per_class=500".
+        unseen: what is searched in, if it is not what was trained on.
+        trained_query: queries of the classes that were trained on, if
+            `query` has others.
+        seed: of the split.
     """
 
     name: str
@@ -53,10 +47,26 @@ class Split:
     validation: Part
     num_classes: int
     image_shape: tuple[int, ...] | None = None
+    protocol: str = "paper"
+    unseen: Part | None = None
+    trained_query: Part | None = None
+    seed: int = 0
+
+    @property
+    def trained_task(self) -> tuple[Part, Part] | None:
+        """Queries and rows for a second figure: what was trained on.
+
+        None by the paper's protocol, where that is the first figure.
+        """
+        if self.unseen is None:
+            return None
+        return self.trained_query or self.query, self.train
 
     @property
     def database(self) -> Part:
-        """What is searched in: everything but the queries."""
+        """What is searched in; by the paper, everything but the queries."""
+        if self.unseen is not None:
+            return self.unseen
         if not len(self.validation):
             return self.train
         return Part(
@@ -65,13 +75,23 @@ class Split:
         )
 
     def validation_split(self) -> "Split":
-        """Validation rows in the queries' place: to choose a setting by."""
+        """Validation rows in the queries' place: to choose a setting by.
+
+        Where classes are unseen, so are some of the trained ones here.
+        """
         if not len(self.validation):
             raise ValueError(
                 "There must be validation rows to choose by; there are none. "
                 "Load the data with validation_per_class > 0."
             )
         empty = self.validation.take(slice(0, 0))
+        if self.trained_query is not None:
+            count = len(np.unique(self.query.y))
+            held = protocols.hold_out_classes(self.train, count, self.seed)
+            return dataclasses.replace(
+                _without_classes(self, self.validation, self.train, held),
+                validation=empty,
+            )
         return dataclasses.replace(
             self, query=self.validation, validation=empty
         )
@@ -128,9 +148,11 @@ def load(
     image_shape: tuple[int, ...] | None = None,
     queries_per_class: int | None = None,
     validation_per_class: int = 0,
+    train_per_class: int | None = None,
+    unseen_classes: str | None = None,
     seed: int = 0,
 ) -> Split:
-    """Loads a data set and splits it by the paper's protocol.
+    """Loads a data set and splits it, by the paper's protocol if not told.
 
     Args:
         name: one of NAMES.
@@ -149,6 +171,10 @@ def load(
         queries_per_class: queries drawn from each class (each label, when
             multi-label); default 100, and 20 for the small `digits`.
         validation_per_class: likewise, held out of the training part.
+        train_per_class: rows of each class to train on; the others are
+            searched in. Of several labels, rows for each.
+        unseen_classes: classes that are not trained on, "7,8,9" or a share
+            such as "0.3"; queries and what is searched in are theirs.
         seed: of the random split.
     """
     if name not in NAMES:
@@ -158,37 +184,64 @@ def load(
         )
     if queries_per_class is None:
         queries_per_class = 20 if name == "digits" else 100
+    if train_per_class is not None and unseen_classes is not None:
+        raise ValueError(
+            "A split follows one protocol. Received: both `train_per_class` "
+            "and `unseen_classes`. Give one of them."
+        )
     rows = sources.read(name, data_dir, path, image_shape)
     everything = Part(*inputs.check_pair(rows.x, rows.y))
     rng = np.random.default_rng(seed)
-    query, rest = draw_per_class(everything, queries_per_class, rng)
-    validation, train = draw_per_class(rest, validation_per_class, rng)
+    query, rest = protocols.draw_per_class(everything, queries_per_class, rng)
+    validation, train = protocols.draw_per_class(
+        rest, validation_per_class, rng
+    )
     classes = count_classes(everything.y)
-    return Split(name, query, train, validation, classes, rows.image_shape)
+    split = Split(
+        name, query, train, validation, classes, rows.image_shape, seed=seed
+    )
+    if train_per_class is not None:
+        train, unseen = protocols.draw_per_class(train, train_per_class, rng)
+        return dataclasses.replace(
+            split,
+            train=train,
+            unseen=unseen,
+            protocol=f"train_per_class={train_per_class}",
+        )
+    if unseen_classes is not None:
+        held = protocols.parse_classes(unseen_classes, everything.y, seed)
+        return dataclasses.replace(
+            _without_classes(split, query, train, held),
+            protocol=f"unseen_classes={','.join(map(str, held))}",
+        )
+    return split
+
+
+def _without_classes(split: Split, query: Part, rows: Part, held) -> Split:
+    """The split that does not train on the classes `held`.
+
+    Args:
+        split: what is changed.
+        query: queries of all classes.
+        rows: all other rows, of all classes.
+        held: the classes; queries and database are theirs.
+    """
+    left = np.setdiff1d(rows.y, held)
+
+    def seen(part):
+        return protocols.renumbered(part.of_classes(left), left)
+
+    return dataclasses.replace(
+        split,
+        query=query.of_classes(held),
+        train=seen(rows),
+        validation=seen(split.validation),
+        unseen=rows.of_classes(held),
+        trained_query=seen(query),
+        num_classes=len(left),
+    )
 
 
 def count_classes(y: np.ndarray) -> int:
     """C of labels [n], which count from 0, or multi-hot [n, C]."""
     return y.shape[1] if y.ndim == 2 else int(y.max()) + 1
-
-
-def draw_per_class(part: Part, count: int, rng) -> tuple[Part, Part]:
-    """Draws `count` items of every class; returns them and the rest."""
-    if count < 0:
-        raise ValueError(
-            f"The number drawn from a class must be >= 0. Received: {count}."
-        )
-    drawn = np.zeros(len(part), bool)
-    multi = part.y.ndim == 2
-    classes = range(part.y.shape[1]) if multi else np.unique(part.y)
-    for c in classes:
-        member = part.y[:, c] > 0 if multi else part.y == c
-        free = np.flatnonzero(member & ~drawn)
-        if count and len(free) <= count:
-            raise ValueError(
-                f"Class {c} must have more than the {count} items asked for, "
-                "or none is left to train on and to find. Received: "
-                f"{len(free)} items. Ask for fewer per class."
-            )
-        drawn[rng.choice(free, count, replace=False)] = True
-    return part.take(drawn), part.take(~drawn)

@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from vdsh_tf.solver import preservation
+
 # A solved weight copy puts its response exactly on the ReLU kink; rounding
 # must not decide whether such a unit counts as active.
 KINK = 1e-6
@@ -58,17 +60,23 @@ def _ridge_solve(gram, ridge, rows):
     return tf.transpose(tf.linalg.cholesky_solve(chol, tf.transpose(rows)))
 
 
-def wanted_bits(y, classifier):
+def wanted_bits(y, classifier, others=0):
     """The code that the classifier asks for: [batch, K] of -1, 0, +1.
 
     A bit should be on for a sample whose labels weigh it more than labels do
     on average, off when they weigh it less, and is free (0) without labels.
     Classes that the classifier tells apart get different codes, and about
     half of the classes are on either side of every bit.
+
+    Args:
+        y: [batch, C + others], label vectors, and targets of mean zero.
+        classifier: [K, C + others].
+        others: how many targets are not labels; their mean is zero.
     """
     own = tf.matmul(y, classifier, transpose_b=True)
-    average = tf.reduce_mean(classifier, axis=1)
-    count = tf.reduce_sum(y, axis=1, keepdims=True)
+    labels = y.shape[1] - others
+    average = tf.reduce_mean(classifier[:, :labels], axis=1)
+    count = tf.reduce_sum(y[:, :labels], axis=1, keepdims=True)
     return tf.sign(own - count * average)
 
 
@@ -100,7 +108,7 @@ def margin_of(y, classifier, solver) -> Margin | None:
     """The margin that the solver asks for on the code layer, if any."""
     if not solver.margin:
         return None
-    wanted = wanted_bits(y, classifier)
+    wanted = wanted_bits(y, classifier, preservation.columns(solver))
     return Margin(wanted, solver.margin, solver.margin_weight)
 
 

@@ -50,6 +50,19 @@ class Source:
     validation_per_class: int = setting(
         0, _COUNT_OR_ZERO, "Likewise, held out of the training part."
     )
+    train_per_class: int | None = setting(
+        None,
+        COUNT,
+        "Rows of each class to train on; what is searched in are the others. "
+        "Default: the paper's protocol, where all rows are trained on and "
+        "searched in.",
+    )
+    unseen_classes: str | None = setting(
+        None,
+        ANY,
+        "Classes that are not trained on, such as 7,8,9, or a share of them "
+        "such as 0.3; queries and what is searched in are theirs.",
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -60,6 +60,10 @@ def results_table(result: dict) -> str:
         value = result[key]
         shown = f"{value:d}" if isinstance(value, int) else f"{value:.4f}"
         lines.append(f"  {title:32} {shown:>8}")
+    if "trained" in result:
+        protocol, other = result["protocol"], result["trained"]["map"]
+        lines.insert(0, f"  protocol {protocol}: among items never trained on")
+        lines.insert(2, f"  {'mAP among those trained on':32} {other:8.4f}")
     return "\n".join(lines)
 
 

@@ -13,8 +13,8 @@ from vdsh_tf.callbacks import RetrievalEvaluation
 from vdsh_tf.data import datasets
 from vdsh_tf.data.training_data import TrainingData
 from vdsh_tf.evaluation import curves
-from vdsh_tf.evaluation import metrics
 from vdsh_tf.evaluation import plots
+from vdsh_tf.evaluation import splits
 from vdsh_tf.model import VDSH
 from vdsh_tf.solver import schedules
 from vdsh_tf.training import runs
@@ -77,6 +77,8 @@ def load_data(
         path=path or source.path,
         queries_per_class=source.queries_per_class,
         validation_per_class=source.validation_per_class,
+        train_per_class=source.train_per_class,
+        unseen_classes=source.unseen_classes,
         seed=config.seed,
     )
 
@@ -129,7 +131,7 @@ def train(
     stopwatch = Stopwatch(float(rows[-1]["seconds"]) if rows else 0.0)
     callbacks = [stopwatch]
     if len(split.validation):
-        callbacks.append(RetrievalEvaluation(split.validation, split.train))
+        callbacks.append(RetrievalEvaluation(split.validation, searched(split)))
     callbacks.append(LayerConvergence(directory.file("tensorboard")))
     callbacks.append(EpochRecord(directory, rows, stopwatch))
     if model.algorithm.takes_optimizer:
@@ -137,6 +139,13 @@ def train(
     else:
         _fit_full(model, config, split, stem, done, callbacks, verbose)
     return finish(directory, model, split, rows)
+
+
+def searched(split: datasets.Split) -> datasets.Part:
+    """What validation rows search in: rows of their classes."""
+    if split.trained_query is not None:
+        return split.train
+    return split.train if split.unseen is None else split.unseen
 
 
 def evaluate(model: VDSH, split: datasets.Split) -> dict:
@@ -147,13 +156,12 @@ def evaluate(model: VDSH, split: datasets.Split) -> dict:
 def evaluate_with_curves(
     model: VDSH, split: datasets.Split
 ) -> tuple[dict, dict]:
-    """Metrics, and the curves behind them, from one pass over distances."""
-    database = split.database
-    codes = model.encode(database.x)
-    counts = metrics.count_by_distance(
-        model.encode(split.query.x), split.query.y, codes, database.y
-    )
-    result = metrics.summarize(counts, codes, model.encoder.bits)
+    """Metrics, and the curves behind them, from one pass over distances.
+
+    Where the database is not what was trained on, `trained` has the metrics
+    of a search in what was.
+    """
+    result, counts = splits.evaluate(model.encode, split, model.encoder.bits)
     return result, curves.retrieval_curves(counts)
 
 

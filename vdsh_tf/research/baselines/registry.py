@@ -19,7 +19,15 @@ DEEP = {
     "dsch": "vdsh_tf.research.baselines.dsch.DSCH",
     "drsch": "vdsh_tf.research.baselines.drsch.DRSCH",
 }
-METHODS = SHALLOW | DEEP
+CLASS_ID = {
+    "class_id": "vdsh_tf.research.baselines.class_id.ClassId",
+    "class_number": "vdsh_tf.research.baselines.class_id.ClassNumber",
+    "class_network": "vdsh_tf.research.baselines.class_id.NetworkClassId",
+}
+BACKPROP = {
+    "backprop": "vdsh_tf.research.baselines.backprop_method.BackpropVDSH",
+}
+METHODS = SHALLOW | DEEP | CLASS_ID | BACKPROP
 
 
 def load(name: str) -> type[method.Method]:

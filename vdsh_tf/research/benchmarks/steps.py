@@ -26,17 +26,30 @@ def training_step(dim, layers, width, bits, batch, jit_compile=False):
     return _compiled(model, (x, y), "objective", jit_compile)
 
 
-def backprop_step(dim, layers, width, bits, batch, jit_compile=False):
-    """The same network and batch in plain Keras, by Adam."""
+def backprop_step(
+    dim, layers, width, bits, batch, jit_compile=False, prepared=False
+):
+    """The same network and batch in plain Keras, by Adam.
+
+    Args:
+        dim, layers, width, bits, batch: of network and batch.
+        jit_compile: whether XLA compiles the step.
+        prepared: whether rows have unit length before the step; otherwise the
+            network's first layer sees to it, as VDSH's does.
+    """
     model = backprop.build(dim, CLASSES, layers, width, bits, "looks_linear")
+    x, y = _batch(dim, batch)
+    if prepared:
+        x = datasets.unit_rows(x)
+    else:
+        first = keras.layers.UnitNormalization()
+        model = keras.Sequential([keras.Input((dim,)), first, *model.layers])
     model.compile(
         keras.optimizers.Adam(1e-5),
         loss=backprop.half_squared_error,
         metrics=["accuracy"],
     )
-    x, y = _batch(dim, batch)
-    rows = datasets.unit_rows(x)
-    return _compiled(model, (rows, tf.one_hot(y, CLASSES)), "loss", jit_compile)
+    return _compiled(model, (x, tf.one_hot(y, CLASSES)), "loss", jit_compile)
 
 
 def _batch(dim, batch):

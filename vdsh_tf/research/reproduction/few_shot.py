@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 
 from vdsh_tf.data import datasets
+from vdsh_tf.data import protocols
 from vdsh_tf.recipes import Stages
 from vdsh_tf.research.reproduction import methods
 from vdsh_tf.research.reproduction import networks
@@ -42,7 +43,7 @@ METRICS = ("precision_r2", "recall_r2", "map")
 def few(split, per_class: int, seed: int) -> datasets.Split:
     """The split with few rows to train on; the database is unchanged."""
     rng = np.random.default_rng(seed)
-    train, rest = datasets.draw_per_class(split.train, per_class, rng)
+    train, rest = protocols.draw_per_class(split.train, per_class, rng)
     return dataclasses.replace(split, train=train, validation=rest)
 
 

@@ -1,0 +1,34 @@
+"""Retrieval quality of an encoder on a split, as its protocol asks."""
+
+from vdsh_tf.evaluation import graded
+from vdsh_tf.evaluation import metrics
+
+
+def evaluate(encode, split, bits: int) -> tuple[dict, metrics.Counts]:
+    """Metrics of the split's own search, and of what was trained on.
+
+    Args:
+        encode: function from raw rows to packed codes.
+        split: `data.datasets.Split`.
+        bits: code length K.
+
+    Returns:
+        The metrics of `metrics.evaluate` for the queries in the database,
+        with `protocol`; for several labels `ndcg_100`; and where the database
+        is not what was trained on, `trained`: the metrics of a search in what
+        was. Beside them the counts of the first search, for curves.
+    """
+    result, counts = _search(encode, split.query, split.database, bits)
+    result["protocol"] = split.protocol
+    if split.trained_task is not None:
+        result["trained"] = _search(encode, *split.trained_task, bits)[0]
+    return result, counts
+
+
+def _search(encode, query, database, bits):
+    found, held = encode(query.x), encode(database.x)
+    counts = metrics.count_by_distance(found, query.y, held, database.y)
+    result = metrics.summarize(counts, held, bits)
+    if query.y.ndim == 2:
+        result["ndcg_100"] = graded.ndcg(found, query.y, held, database.y)
+    return result, counts
