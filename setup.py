@@ -53,7 +53,6 @@ setuptools.setup(
         "keras>=3.6",
         "matplotlib>=3.8",
         "numpy>=2.0",
-        "requests>=2.32",
         "scikit-learn>=1.6",
         "simple-parsing>=0.1.7",
         # tf.summary writes through it.

@@ -63,7 +63,12 @@ found = {"tensorflow", "keras"} & set(sys.modules)
 assert not found, found
 """
 # What a searcher and a client of a server need.
-PACKAGES = ("numpy>=2.0", "faiss-cpu>=1.8", "requests>=2.32", "matplotlib>=3.8")
+PACKAGES = (
+    "numpy>=2.0",
+    "faiss-cpu>=1.8",
+    "filelock>=3.20.4",
+    "matplotlib>=3.8",
+)
 
 
 class WithoutTensorflowTest(absltest.TestCase):
@@ -82,7 +87,7 @@ class WithoutTensorflowTest(absltest.TestCase):
     @pytest.mark.slow
     @pytest.mark.network
     def test_environment_of_its_own(self):
-        """The package as it is installed, beside numpy and faiss only."""
+        """The package as it is installed, beside what a searcher needs only."""
         with tempfile.TemporaryDirectory() as folder:
             venv.create(folder, with_pip=True)
             python = os.path.join(folder, "bin", "python")

@@ -58,14 +58,16 @@ def build(args: Args) -> None:
     codes, about = code_files.read(path)
     ids = read_ids(args.ids, len(codes))
     maker = about["fingerprint"]
-    if args.append:
-        index = engines.open_index(uri, maker)
-    else:
-        index = engines.create_index(
-            uri, about["bits"], args.kind, maker, args.overwrite
-        )
-    fill(index, codes, ids)
-    index.save()
+    # From opening to saving, or what another one adds meanwhile is lost.
+    with engines.writing(uri):
+        if args.append:
+            index = engines.open_index(uri, maker)
+        else:
+            index = engines.create_index(
+                uri, about["bits"], args.kind, maker, args.overwrite
+            )
+        fill(index, codes, ids)
+        index.save()
     print(f"{len(index)} codes of {index.bits} bits, {index.kind}")
     print(uri)
 
@@ -85,15 +87,14 @@ def places(args: Args) -> tuple[str, str]:
 
 def read_ids(path: str | None, count: int):
     """Ids from a file, or None."""
-    import numpy as np
-
+    from vdsh_tf.data import streams
     from vdsh_tf.search import checks
 
     if path is None:
         return None
     try:
-        ids = np.load(path, allow_pickle=False)
-    except (EOFError, ValueError) as error:
+        ids = streams.map_file(path)
+    except ValueError as error:
         raise ValueError(
             f"--ids must name a .npy file of integers. Received: {path}. "
             f"Cause: {error}"

@@ -3,6 +3,7 @@
 import os
 import tempfile
 import types
+import zipfile
 
 import matplotlib.image
 import numpy as np
@@ -10,6 +11,21 @@ from absl.testing import absltest
 from absl.testing import parameterized
 
 from vdsh_tf.data import streams
+
+
+def write_header(f, shape, order=False):
+    about = {"descr": "<f8", "fortran_order": order, "shape": shape}
+    np.lib.format.write_array_header_1_0(f, about)
+
+
+def header_of(text):
+    data = text.encode()
+    return b"\x93NUMPY\x01\x00" + len(data).to_bytes(2, "little") + data
+
+
+def write_zip(f, name, data):
+    with zipfile.ZipFile(f, "w") as archive:
+        archive.writestr(name, data)
 
 
 class StreamsTest(parameterized.TestCase):
@@ -108,6 +124,19 @@ class StreamsTest(parameterized.TestCase):
         ("strings", lambda f, x: np.save(f, x.astype(str))),
         ("order", lambda f, x: np.save(f, x.T)),
         ("pickle", lambda f, x: np.save(f, x.astype(object))),
+        ("picture", lambda f, x: np.save(f, x[:1].transpose(0, 2, 1))),
+        ("fortran", lambda f, x: np.save(f, np.ones((1, 8, 8, 1), order="F"))),
+        ("negative", lambda f, x: write_header(f, (-5, 64))),
+        ("negative_width", lambda f, x: write_header(f, (5, -64))),
+        ("both_negative", lambda f, x: write_header(f, (-1, -64))),
+        ("no_width", lambda f, x: write_header(f, (10**15, 0))),
+        ("large", lambda f, x: write_header(f, (10**12, 64))),
+        ("overflow", lambda f, x: write_header(f, (2**32, 2**32))),
+        ("member_without_ending", lambda f, x: write_zip(f, "x", b"1")),
+        ("member_is_text", lambda f, x: write_zip(f, "x.npy", b"1, 2")),
+        ("member_is_short", lambda f, x: write_zip(f, "x.npy", b"\x93NUMPY")),
+        ("nested", lambda f, x: f.write(header_of("(" * 3000))),
+        ("unended", lambda f, x: f.write(header_of("{'a': ("))),
     )
     def test_bad_file(self, write):
         path = self.file("x.npy")
@@ -115,6 +144,29 @@ class StreamsTest(parameterized.TestCase):
             write(f, self.x)
         with self.assertRaisesRegex(ValueError, "must be a .npy file"):
             streams.open_rows(path)
+
+    def test_fortran_order_where_it_is_the_same(self):
+        for x in (self.x[:1, :1], self.x[:, :1, :1]):
+            with open(self.file("x.npy"), "wb") as f:
+                write_header(f, x.shape, order=True)
+                f.write(x.tobytes())
+            rows = streams.open_rows(self.file("x.npy"))
+            got = np.concatenate(list(rows.batches(7)))
+            np.testing.assert_array_equal(got, x.reshape(len(x), -1))
+
+    def test_damage_inside_a_compressed_member(self):
+        path = self.file("x.npz")
+        np.savez_compressed(path, x=np.zeros((1000, 50)) + self.x[0, 0, 0])
+        with open(path, "rb") as f:
+            whole = f.read()
+        for at in range(100, len(whole), 7):
+            with open(path, "wb") as f:
+                f.write(whole[:at] + bytes([whole[at] ^ 85]) + whole[at + 1 :])
+            try:
+                got = np.concatenate(list(streams.open_rows(path).batches(64)))
+            except ValueError:
+                continue
+            np.testing.assert_array_equal(got, self.x[0, 0, 0])
 
     def test_missing(self):
         with self.assertRaisesRegex(FileNotFoundError, "does not exist"):

@@ -1,5 +1,6 @@
 """Index URIs."""
 
+import concurrent.futures
 import os
 import tempfile
 
@@ -55,6 +56,26 @@ class EnginesTest(parameterized.TestCase):
             engines.create_index(uri, 8, overwrite=True)
             # Nothing is replaced before `save`.
             self.assertLen(engines.open_index(uri), 4)
+
+    @parameterized.parameters("faiss:{}/a.npz", "milvus:{}/a.db#codes")
+    def test_one_writer_at_a_time(self, uri):
+        with tempfile.TemporaryDirectory() as folder:
+            uri = uri.format(folder)
+            with (
+                engines.writing(uri),
+                concurrent.futures.ThreadPoolExecutor(1) as pool,
+                self.assertRaisesRegex(RuntimeError, "at a time"),
+            ):
+                pool.submit(self.write, uri).result()
+            self.write(uri)
+            self.assertEmpty(os.listdir(folder))
+
+    def test_servers_are_not_locked(self):
+        self.write("milvus:http://localhost:19530#codes")
+
+    def write(self, uri):
+        with engines.writing(uri, timeout=0):
+            pass
 
 
 if __name__ == "__main__":

@@ -126,10 +126,10 @@ class SearchTest(parameterized.TestCase):
         index = HammingIndex(32, "ivf")
         index.add(plain_hamming.random_codes(rng, 400, 32))
         index.search(plain_hamming.random_codes(rng, 1, 32), 1)
-        few = index._structure._index.nlist
+        few = index._structure.index.nlist
         index.add(plain_hamming.random_codes(rng, 4000, 32))
         index.search(plain_hamming.random_codes(rng, 1, 32), 1)
-        self.assertGreater(index._structure._index.nlist, few)
+        self.assertGreater(index._structure.index.nlist, few)
 
 
 class BallTest(absltest.TestCase):

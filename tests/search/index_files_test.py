@@ -14,9 +14,10 @@ import pytest
 from absl.testing import absltest
 from absl.testing import parameterized
 
+from tests.support import forged
 from tests.support import plain_hamming
 from vdsh_tf.encoder import HashEncoder
-from vdsh_tf.search import index_files
+from vdsh_tf.search import archives
 from vdsh_tf.search.hamming import HammingIndex
 
 faiss = pytest.importorskip(
@@ -111,12 +112,20 @@ class FileTest(parameterized.TestCase):
             HammingIndex.load(self.path)
 
     @parameterized.named_parameters(
-        ("version", {"version": 2}),
+        ("no_digest", {"version": 2}),
+        ("version", {"version": 3}),
         ("format", {"format": "other"}),
         ("kind", {"kind": "tree"}),
         ("bits", {"bits": 128}),
         ("count", {"count": 3}),
         ("structure", {"kind": "hash"}),
+        ("kind_type", {"kind": ["flat"]}),
+        ("bits_type", {"bits": "61"}),
+        ("bits_bool", {"bits": True}),
+        ("bits_many", {"bits": 10**12, "count": 0}),
+        ("count_type", {"count": 500.0}),
+        ("count_sign", {"count": -1}),
+        ("fingerprint_type", {"fingerprint": 7}),
     )
     def test_header_does_not_suit(self, change):
         header = {
@@ -137,18 +146,55 @@ class FileTest(parameterized.TestCase):
         with self.assertRaisesRegex(ValueError, "complete index file"):
             HammingIndex.load(self.path)
 
-    @parameterized.parameters("members", "starts")
-    def test_part_of_the_structure_is_missing(self, name):
-        index = HammingIndex(61, "ivf")
-        index.add(self.codes)
+    @parameterized.parameters("flat", "hash", "ivf", "hnsw")
+    def test_version_1(self, kind):
+        """Without a digest, and with bytes of faiss, which are not used."""
+        index = HammingIndex(61, kind, encoder="f" * 32)
+        index.add(self.codes, np.arange(500) - 250)
+        forged.write_version_1(index, self.path)
+        loaded = HammingIndex.load(self.path, encoder="f" * 32)
+        got, want = (i.search(self.codes, 7) for i in (loaded, index))
+        np.testing.assert_array_equal(got.distances, want.distances)
+        np.testing.assert_array_equal(loaded.ids, index.ids)
+        loaded.save()
+        self.assertIsNotNone(archives.read_digest(self.path))
+
+    @parameterized.parameters("flat", "hash", "ivf", "hnsw")
+    def test_after_adding(self, kind):
+        """Items that came after the structure are in the file, too."""
+        index = HammingIndex(61, kind)
+        index.add(self.codes[:300])
         index.save(self.path)
-        with np.load(self.path) as archive:
-            arrays = {key: archive[key] for key in archive.files}
-        del arrays[name]
-        with open(self.path, "wb") as f:
-            np.savez(f, **arrays)
-        with self.assertRaisesRegex(ValueError, "damaged.*anew"):
-            HammingIndex.load(self.path)
+        index.add(self.codes[300:])
+        index.save()
+        loaded = HammingIndex.load(self.path)
+        found = loaded.search(self.codes, 7)
+        plain_hamming.check_search(
+            found,
+            7,
+            self.codes,
+            self.codes,
+            np.arange(500),
+            exact=kind in ("flat", "hash"),
+        )
+
+    def test_save_would_undo_what_others_added(self):
+        index = HammingIndex(61)
+        index.add(self.codes[:10])
+        index.save(self.path)
+        one, other = (HammingIndex.load(self.path) for _ in range(2))
+        one.add(self.codes[10:20])
+        one.save()
+        other.add(self.codes[20:25])
+        with self.assertRaisesRegex(ValueError, "changed since"):
+            other.save()
+        self.assertLen(HammingIndex.load(self.path), 20)
+        other.save(self.path + "2")
+        self.assertLen(HammingIndex.load(self.path + "2"), 15)
+        # Its own changes do not count.
+        one.add(self.codes[20:30])
+        one.save()
+        self.assertLen(HammingIndex.load(self.path), 30)
 
     def test_other_files(self):
         np.save(self.path + ".npy", self.codes)
@@ -174,7 +220,7 @@ class FileTest(parameterized.TestCase):
             raise OSError("No space left on device")
 
         with (
-            mock.patch.object(index_files.np, "savez", half),
+            mock.patch.object(archives.np, "savez", half),
             self.assertRaisesRegex(OSError, "No space"),
         ):
             index.save(self.path)
@@ -215,8 +261,11 @@ class FileTest(parameterized.TestCase):
             """
         )
         subprocess.run([sys.executable, "-c", script, self.path], check=True)
-        # The index, and the half of a file that each of the killed has left.
-        self.assertLen(os.listdir(os.path.dirname(self.path)), 4)
+        # The index, and what the last of them left: its lock and its half of
+        # a file. Each has removed those of the one before; so does the next.
+        self.assertLen(os.listdir(os.path.dirname(self.path)), 3)
+        HammingIndex(64).save(self.path)
+        self.assertLen(os.listdir(os.path.dirname(self.path)), 1)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 """The client against servers that fail, and its own arguments."""
 
 import contextlib
+import json
 import socket
 import threading
+import time
 from unittest import mock
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 from absl.testing import absltest
 from absl.testing import parameterized
 
+from tests.support import bad_servers
 from tests.support import export_fixtures
 from vdsh_tf import serving
 from vdsh_tf.research.benchmarks import model_server
@@ -59,7 +62,8 @@ METADATA = response(
     200,
     b'{"metadata": {"signature_def": {"signature_def": {"bytes": {"inputs": '
     b'{"x": {"tensor_shape": {"dim": [{"size": "-1"}, {"size": "2"}]}}}, '
-    b'"outputs": {}}}}}}',
+    b'"outputs": {}}, "serving_default": {"outputs": {"codes": '
+    b'{"tensor_shape": {"dim": [{"size": "-1"}, {"size": "1"}]}}}}}}}}',
 )
 CODES = response(200, b'{"outputs": [{"b64": "Bw=="}]}')
 
@@ -83,7 +87,7 @@ class BadServerTest(parameterized.TestCase):
 
     @parameterized.parameters(
         (response(503, b"overloaded"), "3 attempts.*HTTP 503: overloaded", 3),
-        (None, "within 0.2 s.*3 attempts.*[Tt]imeout", 3),
+        (None, "within 0.2 s.*1 attempt.*[Tt]imeout", 1),
         (b"", "3 attempts", 3),
         (response(404, b'{"error": "no"}'), "must have the model 'vdsh'", 1),
         (response(400, b"width"), "refuses it.*HTTP 400: width", 1),
@@ -148,11 +152,108 @@ class BadServerTest(parameterized.TestCase):
             mock.patch.object(client.time, "sleep") as sleep,
             pytest.raises(serving.ServingError),
         ):
-            self.encode(response(503), retries=4, backoff=1.0)
+            self.encode(response(503), retries=4, backoff=1.0, timeout=60)
         waits = [call.args[0] for call in sleep.call_args_list]
         self.assertLen(waits, 4)
         for number, wait in enumerate(waits):
             self.assertBetween(wait, 0.5 * 2**number, 1.5 * 2**number)
+
+    def test_all_attempts_share_the_time(self):
+        start = time.monotonic()
+        with pytest.raises(serving.ServingError, match=r"within 0[.]3 s"):
+            self.encode(response(503), retries=1000, timeout=0.3, backoff=0.05)
+        assert time.monotonic() - start < 0.45
+        self.assertBetween(self.requests, 2, 6)
+
+    def test_many_attempts_without_a_pause(self):
+        with pytest.raises(serving.ServingError, match=r"within 0[.]2 s"):
+            self.encode(response(503), retries=10**6, backoff=0)
+
+    def test_names_the_rows_without_an_answer(self):
+        script = _Script(METADATA, CODES, CODES, response(400, b"no"))
+        self.addCleanup(script.close)
+        with (
+            serving.Client(script.url, batch_size=1) as client,
+            pytest.raises(serving.ServingError, match=r"Rows 2 to 2 of 5.*400"),
+        ):
+            client.encode(np.ones((5, 2)))
+
+    def test_a_code_length_that_the_caller_knows(self):
+        np.testing.assert_array_equal(
+            self.encode(METADATA, CODES, bits=8), [[7]]
+        )
+        with pytest.raises(serving.ServingError, match="codes of 2 bytes"):
+            self.encode(METADATA, CODES, bits=9)
+
+    def test_a_code_length_that_nobody_knows(self):
+        silent = METADATA.replace(b"serving_default", b"serving_unknown")
+        with pytest.raises(serving.ServingError, match="name `bits`"):
+            self.encode(silent, CODES)
+        np.testing.assert_array_equal(self.encode(silent, CODES, bits=8), [[7]])
+
+    def test_padding_must_be_zero(self):
+        with pytest.raises(serving.ServingError, match="last 3 bits"):
+            self.encode(METADATA, CODES, bits=5)
+
+    def test_a_stray_answer_is_not_that_to_the_next_question(self):
+        """A connection on which more came than was asked for is not reused."""
+        stray = (METADATA + METADATA).replace(b"close", b"keep-alive")
+        script = bad_servers.TcpServer(
+            lambda request: [
+                stray if b"metadata" in request else CODES,
+            ],
+            keep_alive=True,
+        )
+        self.addCleanup(script.close)
+        with serving.Client(f"http://127.0.0.1:{script.port}") as client:
+            client.signatures()
+            time.sleep(0.1)
+            np.testing.assert_array_equal(client.encode(np.ones((1, 2))), [[7]])
+
+    def test_splits_what_would_be_a_long_answer(self):
+        sizes = []
+
+        def respond(request):
+            if b"metadata" in request:
+                return [METADATA]
+            body = json.loads(request.partition(b"\r\n\r\n")[2])
+            sizes.append(len(body["inputs"]["x"]))
+            outputs = [{"b64": "Bw=="}] * sizes[-1]
+            return [response(200, json.dumps({"outputs": outputs}).encode())]
+
+        script = bad_servers.TcpServer(respond)
+        self.addCleanup(script.close)
+        url = f"http://127.0.0.1:{script.port}"
+        with (
+            mock.patch.object(client.answers, "MOST_NUMBERS", 3),
+            serving.Client(url, batch_size=100) as one,
+        ):
+            got = one.encode(np.ones((7, 2)))
+        assert got.shape == (7, 1)
+        assert sizes == [3, 3, 1]
+
+    @parameterized.parameters((1e300, "finite"), (1e-300, "all zero"))
+    def test_rows_beyond_float32(self, value, message):
+        script = _Script(METADATA)
+        self.addCleanup(script.close)
+        with (
+            serving.Client(script.url) as client,
+            pytest.raises(ValueError, match=message),
+        ):
+            client.encode(np.full((1, 2), value))
+
+    def test_a_host_that_nobody_knows_in_time(self):
+        def never(*args, **kwargs):
+            time.sleep(1)
+
+        start = time.monotonic()
+        with (
+            mock.patch.object(socket, "getaddrinfo", never),
+            serving.Client("http://somewhere", timeout=0.2) as one,
+            pytest.raises(serving.ServingError, match="where somewhere is"),
+        ):
+            one.signatures()
+        assert time.monotonic() - start < 0.3
 
 
 class ImportTest(absltest.TestCase):
@@ -172,15 +273,29 @@ class ArgumentsTest(parameterized.TestCase):
         "localhost:8501",
         "ftp://localhost",
         "http://",
+        None,
         "http://host/other",
         "http://host/v1/models/m/versions/x",
+        "http://host/v1/models/m/versions/" + "9" * 5000,
+        "http://host:99999",
+        "http://[::1",
+        "http://user:secret@host",
+        "http://host?model=x",
     )
     def test_refuses_a_url(self, url):
         with pytest.raises(ValueError, match="`url` must read"):
             serving.Client(url)
 
     @parameterized.parameters(
-        {"batch_size": 0}, {"timeout": 0}, {"retries": -1}, {"backoff": -1}
+        {"batch_size": 0},
+        {"batch_size": 2.5},
+        {"timeout": 0},
+        {"timeout": float("nan")},
+        {"timeout": float("inf")},
+        {"retries": -1},
+        {"backoff": -1},
+        {"backoff": float("nan")},
+        {"bits": 0},
     )
     def test_refuses_numbers(self, **bad):
         with pytest.raises(ValueError, match="must be"):

@@ -1,12 +1,15 @@
 """encode, index, query, evaluate: on a small trained run, as users run them."""
 
 import csv
+import functools
 import io
 import json
 import os
 import shutil
 import subprocess
 import sys
+import threading
+from unittest import mock
 
 import matplotlib.image
 import numpy as np
@@ -17,6 +20,8 @@ from tests.support import export_fixtures
 from tests.support import plain_hamming
 from tests.support import tool_runner
 from tests.support.tool_runner import run_tool
+from vdsh_tf import files
+from vdsh_tf.search import engines
 from vdsh_tf.search.hamming import HammingIndex
 from vdsh_tf.training import runs
 
@@ -186,6 +191,57 @@ class ToolsTest(tool_runner.ToolTestCase):
         self.run_bad("must end in .npy", "encode", "--out=codes")
         self.run_bad("batch_size", "encode", "--batch_size=0")
         self.assertEmpty([n for n in os.listdir(".") if n.startswith("hits")])
+
+    def test_codes_that_are_not_what_they_seem(self):
+        self.run_ok("encode")
+        path = self.in_run("codes.npy")
+        with open(f"{path}.json") as f:
+            about = json.load(f)
+        fingerprint = about.pop("fingerprint")
+        files.write_json(f"{path}.json", about)
+        self.run_bad("'fingerprint' in .* must be", "index")
+        files.write_json(f"{path}.json", {**about, "fingerprint": fingerprint})
+        with open(path, "r+b") as f:
+            f.seek(-1, os.SEEK_END)
+            f.write(b"\x10")
+        self.run_bad("not those of the record", "index")
+        self.run_ok("encode")
+        self.run_ok("index")
+
+    def test_rows_that_are_not_what_they_seem(self):
+        self.run_ok("encode")
+        self.run_ok("index")
+        about = {"descr": "<f8", "fortran_order": False, "shape": (-5, 64)}
+        with open("x.npy", "wb") as f:
+            np.lib.format.write_array_header_1_0(f, about)
+        picture = self.split.query.x[:1].reshape(1, 8, 8, 1)
+        np.save("y.npy", np.asfortranarray(picture))
+        for name in ("x.npy", "y.npy"):
+            self.run_bad("in C order", "encode", f"--input={name}")
+            self.run_bad("in C order", "query", f"--queries={name}")
+
+    def test_one_index_writer_at_a_time(self):
+        self.run_ok("encode")
+        self.run_ok("index")
+        path = self.in_run("index.npz")
+        hurried = functools.partial(engines.writing, timeout=0)
+        taken, done = threading.Event(), threading.Event()
+
+        def other_writer():
+            with files.locked(path):
+                taken.set()
+                done.wait()
+
+        thread = threading.Thread(target=other_writer)
+        thread.start()
+        taken.wait()
+        with mock.patch.object(engines, "writing", hurried):
+            self.run_bad("Only one process may write", "index", "--append")
+        self.assertLen(HammingIndex.load(path), 1597)
+        done.set()
+        thread.join()
+        self.run_ok("index", "--append")
+        self.assertLen(HammingIndex.load(path), 2 * 1597)
 
     def test_wrong_order(self):
         self.run_bad("tools/encode.py", "index")

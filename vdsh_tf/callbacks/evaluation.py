@@ -2,8 +2,10 @@
 
 import keras
 import numpy as np
+from absl import logging
 
 from vdsh_tf.data.datasets import Part
+from vdsh_tf.evaluation import advice
 from vdsh_tf.evaluation import metrics
 
 # Bounds of the evaluation that `fit` does by itself: well under a second.
@@ -22,27 +24,49 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         query, database: objects with `x` and `y`, such as `datasets.Part`.
         every: epochs between evaluations; the last epoch always counts. None
             evaluates whenever Keras has computed the other `val_` numbers.
+        trained: rows that were trained on, as many as in the database; the
+            logs then have `val_trained_map`, the queries' mAP among them, and
+            training ends with a warning if it is far higher.
     """
 
     LOGGED = ("map", "precision_r2", "recall_r2", "distinct_codes")
 
-    def __init__(self, query, database, every: int | None = 1):
+    def __init__(self, query, database, every: int | None = 1, trained=None):
         super().__init__()
         self.query = query
         self.database = database
         self.every = every
+        self.trained = trained
+        self._last: tuple | None = None
 
     def on_epoch_end(self, epoch, logs=None):
         if logs is None or not self._is_due(epoch, logs):
             return
-        result = metrics.evaluate(
+        result = self._search(self.database)
+        logs.update({f"val_{name}": result[name] for name in self.LOGGED})
+        trained = None
+        if self.trained is not None:
+            trained = self._search(self.trained)["map"]
+            logs["val_trained_map"] = trained
+        self._last = result["distinct_codes"], result["map"], trained
+
+    def on_train_end(self, logs=None):
+        if self._last is None or self.trained is None:
+            return
+        distinct, held_out, trained = self._last
+        for sentence in advice.sentences(
+            distinct, len(self.database.x), held_out, trained
+        ):
+            logging.warning(sentence)
+
+    def _search(self, database):
+        return metrics.evaluate(
             self.model.encode(self.query.x),
             self.query.y,
-            self.model.encode(self.database.x),
-            self.database.y,
+            self.model.encode(database.x),
+            database.y,
             self.model.encoder.bits,
         )
-        logs.update({f"val_{name}": result[name] for name in self.LOGGED})
 
     def _is_due(self, epoch, logs):
         if self.every is None:
@@ -62,7 +86,9 @@ class ObjectiveAsLoss(keras.callbacks.Callback):
             logs["val_loss"] = logs["val_objective"]
 
 
-def held_out_evaluation(validation_data) -> list[RetrievalEvaluation]:
+def held_out_evaluation(
+    validation_data, trained=None
+) -> list[RetrievalEvaluation]:
     """Retrieval among validation rows: a quarter asks, the rest is searched.
 
     At most 10,000 rows are used, of which 1,000 ask, and none where there are
@@ -71,6 +97,8 @@ def held_out_evaluation(validation_data) -> list[RetrievalEvaluation]:
 
     Args:
         validation_data: arrays (x, y, ...), or batches of them.
+        trained: arrays (x, y, ...) that are trained on, or None; as many of
+            their rows are searched in for comparison.
     """
     if isinstance(validation_data, tuple | list):
         x, y = (np.asarray(part) for part in validation_data[:2])
@@ -81,7 +109,11 @@ def held_out_evaluation(validation_data) -> list[RetrievalEvaluation]:
     order = np.random.default_rng(0).permutation(len(x))[:MOST_ROWS]
     asks, found = np.split(order, [min(MOST_QUERIES, len(order) // 4)])
     query, database = Part(x[asks], y[asks]), Part(x[found], y[found])
-    return [RetrievalEvaluation(query, database, every=None)]
+    if trained is not None:
+        drawn = np.random.default_rng(0).permutation(len(trained[0]))
+        drawn = np.sort(drawn[: len(found)])
+        trained = Part(*(np.asarray(part)[drawn] for part in trained[:2]))
+    return [RetrievalEvaluation(query, database, None, trained)]
 
 
 def _first_rows(batches):

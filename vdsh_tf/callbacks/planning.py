@@ -49,7 +49,8 @@ def plan(model, recipe, data, validation_data, given, epochs, initial_epoch):
         own.append(Watch(data.rows(1000), growth))
     evaluates = any(isinstance(c, RetrievalEvaluation) for c in given)
     if validation_data is not None and not evaluates:
-        own += held_out_evaluation(validation_data)
+        trained = None if data.streamed else data.arrays
+        own += held_out_evaluation(validation_data, trained)
     return recipe, [*own, *given]
 
 

@@ -2,19 +2,51 @@
 
 Each source has `shape` (n, d), `batches(size)`, `take(rows)` and `names`
 (file names for a folder, else None). Memory is that of a batch, whatever the
-size of the file.
+size of the file. A file is believed no further than it reaches: `read_header`
+is what every reader of a .npy file begins with.
 """
 
 import contextlib
+import io
+import lzma
+import math
 import os
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Iterator
+from typing import IO
+from typing import NamedTuple
 
 import numpy as np
 
 from vdsh_tf.data import images
 
+# What NumPy raises for headers that it did not write.
+_BAD_HEADER = (
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    tokenize.TokenError,
+)
 _KEYS = ("features", "x", "images")
+# What a damaged archive or array can raise: NotImplementedError, which is a
+# RuntimeError, for an unknown compression, RuntimeError for a password.
+_DAMAGE = (
+    EOFError,
+    OSError,
+    RuntimeError,
+    ValueError,
+    lzma.LZMAError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 def open_rows(path: str, image_shape=None) -> "ArrayRows | FileRows | Images":
@@ -74,24 +106,18 @@ class FileRows:
 
     def __init__(self, path: str):
         self._path = path
-        with self._opened() as (_, shape, dtype):
-            width = int(np.prod(shape[1:], dtype=np.int64))
-            self.shape = (shape[0], width)
-            self._dtype = dtype
+        with self._opened() as (_, header):
+            width = math.prod(header.shape[1:])
+            self.shape = (header.shape[0], width)
+            self._dtype = header.dtype
 
     def batches(self, size: int) -> Iterator[np.ndarray]:
         count, width = self.shape
-        with self._opened() as (file, _, dtype):
+        with self._opened() as (file, header):
             for start in range(0, count, size):
                 rows = min(size, count - start)
-                data = file.read(rows * width * dtype.itemsize)
-                if len(data) != rows * width * dtype.itemsize:
-                    raise ValueError(
-                        f"{self._path} must hold {count} rows, as it says, "
-                        f"but ends before row {start + rows}: it is "
-                        "truncated. Write it again."
-                    )
-                yield np.frombuffer(data, dtype).reshape(rows, width)
+                data = self._read(file, rows * width * header.dtype.itemsize)
+                yield np.frombuffer(data, header.dtype).reshape(rows, width)
 
     def take(self, rows) -> np.ndarray:
         rows = np.asarray(rows)
@@ -104,29 +130,46 @@ class FileRows:
             start += len(batch)
         return result
 
+    def _read(self, file, size):
+        try:
+            data = file.read(size)
+            if len(data) != size:
+                raise EOFError("it is truncated")
+        except _DAMAGE as error:
+            raise ValueError(
+                f"{self._path} must hold {self.shape[0]} rows, as it says, "
+                f"but is damaged. Write it again. Cause: {error}"
+            ) from error
+        return data
+
     @contextlib.contextmanager
     def _opened(self):
         with contextlib.ExitStack() as stack:
             try:
-                file = self._open_array(stack)
-                shape, dtype = _read_header(file)
-            except (ValueError, EOFError, zipfile.BadZipFile) as error:
+                file, size = self._open_array(stack)
+                header = read_header(file)
+                if len(header.shape) < 2 or 0 in header.shape[1:]:
+                    raise ValueError(f"it holds shape={header.shape}")
+                check_size(header, size - file.tell())
+            except _DAMAGE as error:
                 raise ValueError(
                     f"{self._path} must be a .npy file, or a .npz file with "
                     f"{', '.join(_KEYS)}: rows of numbers in C order, [n, d] "
                     f"or [n, height, width, channels]. Cause: {error}"
                 ) from error
-            yield file, shape, dtype
+            yield file, header
 
     def _open_array(self, stack):
         if not zipfile.is_zipfile(self._path):
-            return stack.enter_context(open(self._path, "rb"))
+            size = os.path.getsize(self._path)
+            return stack.enter_context(open(self._path, "rb")), size
         archive = stack.enter_context(zipfile.ZipFile(self._path))
-        found = [n.removesuffix(".npy") for n in archive.namelist()]
-        key = next((key for key in _KEYS if key in found), None)
-        if key is None:
-            raise ValueError(f"it holds {', '.join(found) or 'nothing'}")
-        return stack.enter_context(archive.open(f"{key}.npy"))
+        found = archive.namelist()
+        name = next((f"{k}.npy" for k in _KEYS if f"{k}.npy" in found), None)
+        if name is None:
+            raise ValueError(f"it holds {', '.join(found[:9]) or 'nothing'}")
+        file = stack.enter_context(archive.open(name))
+        return file, archive.getinfo(name).file_size
 
 
 class Images:
@@ -165,15 +208,79 @@ def check_rows(rows: np.ndarray, count: int, where: str) -> None:
         )
 
 
-def _read_header(file):
-    version = np.lib.format.read_magic(file)
-    if version == (1, 0):
-        header = np.lib.format.read_array_header_1_0(file)
-    else:
-        header = np.lib.format.read_array_header_2_0(file)
-    shape, fortran_order, dtype = header
-    if dtype.kind not in "fiub" or len(shape) < 2:
+class ArrayHeader(NamedTuple):
+    """What a .npy file says it holds.
+
+    Attributes:
+        shape: of the array; all >= 0.
+        dtype: of plain numbers or text.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    @property
+    def size(self) -> int:
+        """Bytes of the array, of any number of digits."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+def read_header(file: IO[bytes], kinds: str = "fiub") -> ArrayHeader:
+    """Reads the header of a C-ordered array of plain numbers.
+
+    Args:
+        file: open at its beginning; left where the array begins.
+        kinds: the kinds of dtype that may come.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    try:
+        version = np.lib.format.read_magic(file)
+        if version == (1, 0):
+            found = np.lib.format.read_array_header_1_0(file)
+        else:
+            found = np.lib.format.read_array_header_2_0(file)
+        shape, fortran_order, dtype = found
+    except _BAD_HEADER as error:
+        raise ValueError(f"it has no header of a .npy file: {error}") from error
+    plain = dtype.kind in kinds and dtype.itemsize
+    if not plain or any(length < 0 for length in shape):
         raise ValueError(f"it holds dtype={dtype}, shape={shape}")
-    if fortran_order and 1 not in shape[:2]:
+    # One long dimension lies in memory the same way in both orders.
+    if fortran_order and sum(length > 1 for length in shape) > 1:
         raise ValueError("it is in Fortran order; save a C-ordered copy")
-    return shape, dtype
+    return ArrayHeader(tuple(int(length) for length in shape), dtype)
+
+
+def check_size(header: ArrayHeader, size: int) -> None:
+    """Raises if an array is larger than the bytes that there are."""
+    if header.size > size:
+        raise ValueError(
+            f"it is truncated: shape={header.shape}, dtype={header.dtype} "
+            f"takes {header.size} bytes, and there are {size}"
+        )
+
+
+def map_file(path: str) -> np.ndarray:
+    """The array of a .npy file, mapped, not read.
+
+    Raises:
+        OSError: there is no such file.
+        ValueError: it is no .npy file of plain numbers, or truncated.
+    """
+    # A pipe or device would be waited for.
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise ValueError("it is not a file")
+    with open(path, "rb") as file:
+        return map_array(file)
+
+
+def map_array(file: io.BufferedReader) -> np.ndarray:
+    """As `map_file`, for a file that is open at its beginning."""
+    header = read_header(file)
+    start = file.tell()
+    check_size(header, os.fstat(file.fileno()).st_size - start)
+    if not header.size:
+        return np.zeros(header.shape, header.dtype)
+    return np.memmap(file, header.dtype, "r", start, header.shape)

@@ -6,16 +6,29 @@ from vdsh_tf import codes as codes_lib
 from vdsh_tf import config
 
 LARGEST_ID = np.iinfo(np.int64).max
+# Far beyond what is searched, and within what faiss counts in.
+MOST_BITS = 1 << 20
+_MOST_FINGERPRINT = 256
+
+
+def is_fingerprint(value) -> bool:
+    """Whether `value` can name an encoder: short text, safe to show."""
+    return (
+        isinstance(value, str)
+        and 0 < len(value) <= _MOST_FINGERPRINT
+        and value.isprintable()
+    )
 
 
 def fingerprint_of(encoder) -> str | None:
     """The fingerprint of an encoder, of a model's encoder, or as given."""
-    if encoder is None or isinstance(encoder, str):
+    if encoder is None or is_fingerprint(encoder):
         return encoder
     encoder = getattr(encoder, "encoder", encoder)
     if not hasattr(encoder, "fingerprint"):
         raise ValueError(
-            "`encoder` must be a HashEncoder, a VDSH model or a fingerprint. "
+            "`encoder` must be a HashEncoder, a VDSH model or a fingerprint, "
+            f"printable text of up to {_MOST_FINGERPRINT} characters. "
             f"Received: {type(encoder).__name__}."
         )
     return encoder.fingerprint()
@@ -48,10 +61,10 @@ def exists(name: str) -> FileExistsError:
 def check_size(bits) -> None:
     """Raises unless `bits` is the length of a code."""
     config.require(
-        config.is_count(bits),
+        config.is_count(bits) and bits <= MOST_BITS,
         "bits",
         bits,
-        "an integer >= 1",
+        f"an integer from 1 to {MOST_BITS}",
         "the length of the codes",
     )
 
@@ -107,10 +120,8 @@ def check_ids(ids, count: int | None = None) -> np.ndarray:
                 "Every code needs its id. Received: "
                 f"{count} codes and {len(ids)} ids."
             )
-        values, counts = np.unique(ids, return_counts=True)
-        if len(values) != count:
-            raise_duplicate(values[counts > 1][0])
-    return ids.astype(np.int64)
+        _check_distinct(ids)
+    return ids.astype(np.int64, copy=False)
 
 
 def raise_duplicate(number) -> None:
@@ -119,3 +130,17 @@ def raise_duplicate(number) -> None:
         f"Ids must be distinct, or hits are ambiguous. Received: id {number} "
         "twice. `remove` an item before adding it again."
     )
+
+
+def _check_distinct(ids):
+    # Rising ids, the usual case, need no sorting.
+    if (ids[1:] > ids[:-1]).all():
+        return
+    # In 16 parts: a sorted copy of all would be as large as many an index.
+    parts = ids.view((np.uint8, ids.itemsize))[:, 0] & 15
+    for number in range(16):
+        part = ids[parts == number]
+        part.sort()
+        twice = part[1:] == part[:-1]
+        if twice.any():
+            raise_duplicate(part[1:][twice][0])

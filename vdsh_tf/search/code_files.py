@@ -1,10 +1,13 @@
 """Files of packed codes: a plain .npy, and beside it who made it.
 
 codes.npy        [n, ceil(bits/8)] uint8
-codes.npy.json   bits, count, fingerprint of the encoder, source
+codes.npy.json   bits, count, fingerprint of the encoder, source, and sha256
+                 of codes.npy, so that nobody takes other codes for these
 """
 
 import contextlib
+import hashlib
+import io
 import json
 import os
 from collections.abc import Callable
@@ -12,8 +15,19 @@ from collections.abc import Callable
 import numpy as np
 
 from vdsh_tf import codes as codes_lib
+from vdsh_tf import config
 from vdsh_tf import files
+from vdsh_tf.data import streams
+from vdsh_tf.search import checks
 from vdsh_tf.search import searcher
+
+_MOST_RECORD = 1 << 20
+# What a record must say: name, test, and the test in words.
+_RECORD = (
+    ("bits", config.is_count, "an integer >= 1"),
+    ("count", config.is_count, "an integer >= 1"),
+    ("fingerprint", checks.is_fingerprint, "the name of an encoder"),
+)
 
 
 def write(
@@ -40,51 +54,99 @@ def write(
     Returns:
         Number of rows.
     """
-    count, width = rows.shape[0], (hasher.bits + 7) // 8
-    if count == 0:
+    count = rows.shape[0]
+    if count < 1:
         raise ValueError(f"There must be at least one row in {source}.")
-    header = {"descr": "|u1", "fortran_order": False, "shape": (count, width)}
-    with files.replacing(path) as partial:
-        with open(partial, "wb") as f:
-            np.lib.format.write_array_header_1_0(f, header)
-            done = 0
-            batches = rows.batches(batch_size)
-            for _, codes in searcher.encoded(hasher, batches, source):
-                f.write(codes.tobytes())
-                done += len(codes)
-                if progress is not None:
-                    progress(done)
-        # Codes without their maker are refused; with the wrong one, not.
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(f"{path}.json")
-    about = {
-        "bits": hasher.bits,
-        "count": count,
-        "fingerprint": fingerprint,
-        "source": source,
-    }
-    files.write_json(f"{path}.json", about)
+    with files.locked(path):
+        with files.replacing(path) as partial:
+            with open(partial, "wb") as f:
+                digest = _encode(f, rows, hasher, source, batch_size, progress)
+            # Codes without their maker are refused; with the wrong one, not.
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(f"{path}.json")
+        about = {
+            "bits": int(hasher.bits),
+            "count": int(count),
+            "fingerprint": fingerprint,
+            "sha256": digest,
+            "source": source,
+        }
+        files.write_json(f"{path}.json", about)
     return count
 
 
 def read(path: str) -> tuple[np.ndarray, dict]:
-    """Codes, mapped from their file, and the record of who made them."""
+    """Codes, mapped from their file, and the record of who made them.
+
+    A record of an older version has no digest; one that has is held to it.
+    """
     if not os.path.isfile(path):
         raise FileNotFoundError(
             f"There must be a file of codes at {path}; there is none. Make "
             "it with `python tools/encode.py`, or name another."
         )
     try:
-        with open(f"{path}.json") as f:
-            about = json.load(f)
-        codes = np.load(path, mmap_mode="r", allow_pickle=False)
-        if len(codes) != about["count"]:
-            raise ValueError(f"{len(codes)} codes of {about['count']}")
-        codes_lib.check(codes, about["bits"])
-    except (OSError, EOFError, KeyError, TypeError, ValueError) as error:
+        about = _read_record(f"{path}.json")
+        with open(path, "rb") as f:
+            codes = streams.map_array(f)
+            codes_lib.check(codes, about["bits"])
+            if len(codes) != about["count"]:
+                raise ValueError(f"{len(codes)} codes of {about['count']}")
+            if "sha256" in about and about["sha256"] != _digest(f):
+                raise ValueError("the codes are not those of the record")
+    except (OSError, ValueError) as error:
         raise ValueError(
             f"{path} and {path}.json must be complete, as `python "
             "tools/encode.py` writes them. Encode again. Cause: "
             f"{type(error).__name__}: {error}"
         ) from error
     return codes, about
+
+
+def _encode(file, rows, hasher, source, batch_size, progress):
+    """Writes the codes; returns the digest of the file."""
+    shape = (rows.shape[0], (hasher.bits + 7) // 8)
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "|u1", "fortran_order": False, "shape": shape}
+    )
+    digest = hashlib.sha256(header.getvalue())
+    file.write(header.getvalue())
+    done = 0
+    batches = rows.batches(batch_size)
+    for _, codes in searcher.encoded(hasher, batches, source):
+        data = codes.tobytes()
+        digest.update(data)
+        file.write(data)
+        done += len(codes)
+        if progress is not None:
+            progress(done)
+    return digest.hexdigest()
+
+
+def _read_record(path):
+    """Who made the codes; a ValueError if the record does not say."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise ValueError(f"{path} is not a file")
+    with open(path) as f:
+        text = f.read(_MOST_RECORD)
+    try:
+        about = json.loads(text)
+    except RecursionError as error:
+        raise ValueError(f"{path} is no record of codes") from error
+    if not isinstance(about, dict):
+        raise ValueError(f"{path} is a {type(about).__name__}, not a record")
+    for name, suits, kind in _RECORD:
+        value = about.get(name)
+        if not suits(value):
+            raise ValueError(
+                f"{name!r} in {path} must be {kind}. Received: {value!r:.80}."
+            )
+    if not isinstance(about.get("sha256", ""), str):
+        raise ValueError(f"'sha256' in {path} must be text")
+    return about
+
+
+def _digest(file):
+    file.seek(0)
+    return hashlib.file_digest(file, "sha256").hexdigest()

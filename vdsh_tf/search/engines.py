@@ -5,8 +5,11 @@
 a path that ends in `.db`, of the embedded Milvus Lite (`MilvusIndex`).
 """
 
+import contextlib
 import os
+from collections.abc import Iterator
 
+from vdsh_tf import files
 from vdsh_tf.search import checks
 from vdsh_tf.search.hamming import HammingIndex
 from vdsh_tf.search.milvus import MilvusIndex
@@ -49,6 +52,25 @@ def create_index(
     index = HammingIndex(bits, kind, encoder)
     index.path = place
     return index
+
+
+@contextlib.contextmanager
+def writing(uri: str, timeout: float = 60) -> Iterator[None]:
+    """Keeps other programs of this machine from changing an index meanwhile.
+
+    Between opening an index and saving it, another program's changes would
+    be lost. A Milvus server is not locked: it keeps what each one adds.
+
+    Args:
+        uri: as for `open_index`; need not exist.
+        timeout: seconds to wait for the other one.
+    """
+    engine, place, _ = parse(uri)
+    if engine == "milvus" and not place.endswith(".db"):
+        yield
+        return
+    with files.locked(place, timeout):
+        yield
 
 
 def parse(uri: str) -> tuple[str, str, str]:

@@ -16,11 +16,17 @@ from typing import NamedTuple
 import numpy as np
 
 from vdsh_tf import config
+from vdsh_tf import files
+from vdsh_tf.search import archives
 from vdsh_tf.search import checks
 from vdsh_tf.search import index_files
+from vdsh_tf.search import restoring
 from vdsh_tf.search import structures
 
-KINDS = ("flat", *structures.KINDS)
+KINDS = index_files.KINDS
+_ROWS = 1 << 16
+# Seconds to wait while another program saves.
+_PATIENCE = 60
 
 
 class Neighbors(NamedTuple):
@@ -78,7 +84,8 @@ class HammingIndex:
     Items at equal distance come in no particular order, and which of them
     make the last of k places is left open. A structure is built at the first
     search or save, follows `add`, and is built anew after `remove`: remove in
-    batches.
+    batches. What takes long to build, the cells of ivf and the graph of hnsw,
+    is in the file.
 
     Args:
         bits: code length K; any, also not a multiple of 8.
@@ -101,9 +108,13 @@ class HammingIndex:
         self.kind = kind
         self.fingerprint = checks.fingerprint_of(encoder)
         self.path: str | None = None
+        # The file that was loaded or saved, and its digest.
+        self._file: tuple[str, bytes] | None = None
         self._codes = faiss.IndexBinaryFlat(8 * ((bits + 7) // 8))
         self._set_ids(np.zeros(0, np.int64))
         self._structure = None
+        # Arrays to restore it from, until it is needed.
+        self._saved: dict[str, np.ndarray] = {}
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -126,6 +137,8 @@ class HammingIndex:
         if not len(codes):
             return
         codes = np.ascontiguousarray(codes)
+        if self._saved:
+            self._built()
         self._codes.add(codes)
         self._set_ids(np.concatenate([self._ids, ids]))
         if self._structure is not None:
@@ -180,10 +193,13 @@ class HammingIndex:
         if len(rows):
             self._codes.remove_ids(rows)
             self._set_ids(np.delete(self._ids, rows))
-            self._structure = None
+            self._structure, self._saved = None, {}
 
     def save(self, path: str | None = None) -> None:
         """Writes the index to one file, atomically.
+
+        Where it was loaded from, it is refused if the file is no longer the
+        one that was read: what another program has added would be lost.
 
         Args:
             path: default: where the index was opened or created.
@@ -191,18 +207,20 @@ class HammingIndex:
         path = path or self.path
         if path is None:
             raise ValueError("`path` must say where to save the index.")
-        if self.kind != "flat" and len(self):
+        if restoring.SAVED[self.kind] and len(self):
             self._built()
-        index_files.write(
-            path,
-            bits=self.bits,
-            kind=self.kind,
-            fingerprint=self.fingerprint,
-            codes=self._codes.reconstruct_n(0, len(self)),
-            ids=self._ids,
-            structure=self._structure,
-        )
-        self.path = path
+        with files.locked(path, _PATIENCE):
+            self._check_unchanged(path)
+            index_files.write(
+                path,
+                bits=self.bits,
+                kind=self.kind,
+                fingerprint=self.fingerprint,
+                codes=self._codes.reconstruct_n(0, len(self)),
+                ids=self._ids,
+                structure=self._structure,
+            )
+            self._opened(path, archives.read_digest(path))
 
     @classmethod
     def load(cls, path: str, encoder=None) -> "HammingIndex":
@@ -213,22 +231,39 @@ class HammingIndex:
             encoder: what will make the queries, as in the constructor; it
                 must be the one that made the codes. None skips the check.
         """
-        stored = index_files.read(path, KINDS)
+        stored = index_files.read(path)
         checks.check_owner(stored.fingerprint, encoder, path)
         index = cls(stored.bits, stored.kind, stored.fingerprint)
-        index.path = os.fspath(path)
+        index._opened(path, stored.digest)
         index._codes.add(stored.codes)
         index._set_ids(stored.ids)
-        if stored.structure is not None:
-            groups = structures.Groups(stored.members, stored.starts)
-            index._structure = structures.restore(
-                stored.kind, stored.structure, groups, path
-            )
+        index._saved = stored.structure
         return index
+
+    def _opened(self, path, digest):
+        self.path = os.fspath(path)
+        self._file = None if digest is None else (self.path, digest)
+
+    def _check_unchanged(self, path):
+        if self._file is None or not os.path.exists(path):
+            return
+        known, digest = self._file
+        if os.fspath(path) == known and archives.read_digest(path) != digest:
+            raise ValueError(
+                "The file that an index was loaded from must not change "
+                "before it is saved there, or what others added is lost. "
+                f"Received: {path}, which has changed since. Load it and make "
+                "the changes again, or save under another name."
+            )
 
     def _set_ids(self, ids):
         self._ids = ids
-        self._plain = np.array_equal(ids, np.arange(len(ids)))
+        # A piece at a time: a large index leaves little memory.
+        self._plain = all(
+            np.array_equal(part, np.arange(start, start + len(part)))
+            for start in range(0, len(ids), _ROWS)
+            for part in (ids[start : start + _ROWS],)
+        )
 
     def _named(self, rows):
         """Ids of rows, in new memory; a copy when ids are row numbers."""
@@ -237,8 +272,14 @@ class HammingIndex:
     def _built(self):
         if self._structure is None:
             codes = self._codes.reconstruct_n(0, len(self))
-            make = structures.KINDS[self.kind]
-            self._structure = make(codes, self.bits)
+            if self._saved:
+                self._structure = restoring.restore(
+                    self.kind, codes, self._saved
+                )
+                self._saved = {}
+            else:
+                make = structures.KINDS[self.kind]
+                self._structure = make(codes, self.bits)
         return self._structure
 
     def _new_ids(self, ids, count):

@@ -52,6 +52,8 @@ class MilvusIndex:
         try:
             header = json.loads(about)
             bits, fingerprint = header["bits"], header["fingerprint"]
+            checks.check_size(bits)
+            fingerprint = checks.fingerprint_of(fingerprint)
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(
                 f"Collection {collection!r} must have been made by vdsh_tf, "

@@ -69,6 +69,10 @@ class Groups:
         first[1:] = (words[1:] != words[:-1]).any(axis=1)
         return cls(order.astype(np.int64), np.flatnonzero(first))
 
+    def codes(self, codes: np.ndarray) -> np.ndarray:
+        """The code of each group."""
+        return codes[self.members[self.starts]]
+
     def with_singles(self, count: int) -> "Groups":
         """The same with `count` more rows, each a group of its own."""
         n = len(self.members)
@@ -90,36 +94,39 @@ class Groups:
         return self.members[shift]
 
 
-class _Structure(abc.ABC):
+class Structure(abc.ABC):
     """A faiss index of distinct codes, and the rows of each."""
 
     # Distance up to which the nearest codes are certain.
     _reach: float
 
     def __init__(self, codes: np.ndarray, bits: int):
-        self.groups = Groups.of(codes)
-        distinct = codes[self.groups.members[self.groups.starts]]
-        self._index = self._make(distinct, bits)
-        self._index.add(distinct)
-        # Later codes are not grouped, so twice as many deserve a new one.
-        self.capacity = 2 * len(codes)
+        groups = Groups.of(codes)
+        distinct = groups.codes(codes)
+        index = self._make(distinct, bits)
+        index.add(distinct)
+        self._hold(index, groups)
 
     @classmethod
-    def restore(cls, index, groups: Groups) -> "_Structure":
-        """From what was saved."""
+    def of(cls, index, groups: Groups) -> "Structure":
+        """From a faiss index of distinct codes, and the rows of each."""
         structure = cls.__new__(cls)
-        structure._index = index
-        structure.groups = groups
-        structure.capacity = 2 * len(groups.members)
+        structure._hold(index, groups)
         return structure
 
+    def _hold(self, index, groups):
+        self.index = index
+        self.groups = groups
+        # Later codes are not grouped, so twice as many deserve a new one.
+        self.capacity = 2 * len(groups.members)
+
     def add(self, codes):
-        self._index.add(codes)
+        self.index.add(codes)
         self.groups = self.groups.with_singles(len(codes))
 
     def search(self, codes, k):
         """[n, k] distances and rows, [n] whether they are final."""
-        distances, groups = self._nearest(codes, min(k, self._index.ntotal))
+        distances, groups = self._nearest(codes, min(k, self.index.ntotal))
         sizes = self.groups.sizes(groups)
         before = np.cumsum(sizes, axis=1) - sizes
         taken = np.clip(k - before, 0, sizes)
@@ -141,9 +148,6 @@ class _Structure(abc.ABC):
         """As `range_search`, or None if only a scan is complete."""
         return None
 
-    def to_bytes(self) -> np.ndarray:
-        return import_faiss().serialize_index_binary(self._index)
-
     @abc.abstractmethod
     def _make(self, codes, bits):
         """An empty faiss index for codes such as these."""
@@ -153,7 +157,7 @@ class _Structure(abc.ABC):
         """[n, k] distances and groups, nearest first; -1 for none."""
 
 
-class Hash(_Structure):
+class Hash(Structure):
     """Buckets by the first 16 bits; looks into those a few flips away.
 
     Codes at most r apart differ in at most r of the first bits, so r flips
@@ -173,15 +177,15 @@ class Hash(_Structure):
         return faiss.IndexBinaryHash(8 * codes.shape[1], prefix)
 
     def _nearest(self, codes, k):
-        self._index.nflip = min(self._reach, self._index.b)
-        return self._index.search(codes, k)
+        self.index.nflip = min(self._reach, self.index.b)
+        return self.index.search(codes, k)
 
     def radius_search(self, codes, radius):
         if radius > self._MOST_FLIPS:
             return None
-        self._index.nflip = min(radius, self._index.b)
+        self.index.nflip = min(radius, self.index.b)
         kept, limits, distances, groups = range_search(
-            self._index, codes, radius
+            self.index, codes, radius
         )
         sizes = self.groups.sizes(groups)
         ends = np.concatenate([[0], np.cumsum(sizes)])
@@ -189,12 +193,12 @@ class Hash(_Structure):
         return kept, ends[limits], np.repeat(distances, sizes), rows
 
 
-class InvertedFile(_Structure):
+class InvertedFile(Structure):
     """Cells around centres found by k-means; looks into the nearest ones."""
 
     _reach = math.inf
     _PROBES = 8
-    _MOST_CELLS = 4096
+    MOST_CELLS = 4096
     # With fewer codes per cell, faiss warns that centres are ill-determined.
     _CODES_PER_CELL = 39
 
@@ -204,7 +208,7 @@ class InvertedFile(_Structure):
         cells = min(
             math.isqrt(len(codes)),
             len(codes) // self._CODES_PER_CELL,
-            self._MOST_CELLS,
+            self.MOST_CELLS,
         )
         centres = faiss.IndexBinaryFlat(width)
         index = faiss.IndexBinaryIVF(centres, width, max(1, cells))
@@ -214,43 +218,28 @@ class InvertedFile(_Structure):
         return index
 
     def _nearest(self, codes, k):
-        self._index.nprobe = min(self._PROBES, self._index.nlist)
-        return self._index.search(codes, k)
+        self.index.nprobe = min(self._PROBES, self.index.nlist)
+        return self.index.search(codes, k)
 
 
-class Graph(_Structure):
+class Graph(Structure):
     """A navigable small-world graph of codes."""
 
     _reach = math.inf
-    _DEGREE = 32
+    DEGREE = 32
     _LEAST_EFFORT = 64
 
     def _make(self, codes, bits):
         faiss = import_faiss()
-        return faiss.IndexBinaryHNSW(8 * codes.shape[1], self._DEGREE)
+        return faiss.IndexBinaryHNSW(8 * codes.shape[1], self.DEGREE)
 
     def _nearest(self, codes, k):
-        self._index.hnsw.efSearch = max(self._LEAST_EFFORT, 2 * k)
-        return self._index.search(codes, k)
+        self.index.hnsw.efSearch = max(self._LEAST_EFFORT, 2 * k)
+        return self.index.search(codes, k)
 
 
-KINDS = {"hash": Hash, "ivf": InvertedFile, "hnsw": Graph}
-
-
-def restore(kind: str, data: np.ndarray, groups: Groups, path: str):
-    """The structure that was saved, or an error naming its file."""
-    faiss = import_faiss()
-    try:
-        index = faiss.deserialize_index_binary(data)
-    except RuntimeError as error:
-        raise ValueError(
-            f"{path} holds a search structure that this faiss "
-            f"({faiss.__version__}) cannot read: it is of another version. "
-            f"Build the index anew. Cause: {error}"
-        ) from error
-    if index.ntotal != len(groups.starts):
-        raise ValueError(
-            f"{path} is damaged: its structure holds {index.ntotal} codes of "
-            f"{len(groups.starts)}. Build the index anew."
-        )
-    return KINDS[kind].restore(index, groups)
+KINDS: dict[str, type[Structure]] = {
+    "hash": Hash,
+    "ivf": InvertedFile,
+    "hnsw": Graph,
+}

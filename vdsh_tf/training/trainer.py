@@ -12,6 +12,7 @@ from vdsh_tf.callbacks import LayerConvergence
 from vdsh_tf.callbacks import RetrievalEvaluation
 from vdsh_tf.data import datasets
 from vdsh_tf.data.training_data import TrainingData
+from vdsh_tf.evaluation import advice
 from vdsh_tf.evaluation import curves
 from vdsh_tf.evaluation import plots
 from vdsh_tf.evaluation import splits
@@ -189,6 +190,11 @@ def finish(directory, model, split, rows) -> dict:
         "layers": _layers(model),
         "width": model.encoder.width,
     }
+    trained = result.get("trained", {}).get("map")
+    for sentence in advice.sentences(
+        result["distinct_codes"], result["database"], result["map"], trained
+    ):
+        logging.warning(sentence)
     directory.write_json("metrics.json", result)
     directory.remove_checkpoints()
     return result
