@@ -3,11 +3,12 @@
     python tools/evaluate.py                    # the newest finished run
     python tools/evaluate.py --run_dir=runs/mnist-001 --json
 
-Prints the table of metrics.json, made anew from model.keras and the data; the
-numbers must be the same. Leaves curves.json and curves.png in the run
-directory: precision and recall over rank (the expectation over random order
-among equal distances) and over radius. Seconds for digits, half a minute for
-MNIST.
+Prints the table of metrics.json, made anew from model.keras and the data. Data
+that has changed since training is refused, and so are other numbers than those
+of metrics.json (by a hundredth; rounding differs between processors). Leaves
+curves.json and curves.png in the run directory: precision and recall over rank
+(the expectation over random order among equal distances) and over radius.
+Seconds for digits, half a minute for MNIST.
 """
 
 import dataclasses
@@ -31,11 +32,13 @@ class Args(run_flags.RunFlags):
 def evaluate(args: Args) -> None:
     """Measures the run, and leaves its curves in the run directory."""
     from vdsh_tf.evaluation import plots
+    from vdsh_tf.training import provenance
     from vdsh_tf.training import runs
     from vdsh_tf.training import trainer
 
     directory = args.directory
     result, curves = trainer.evaluate_with_curves(args.model, args.split)
+    provenance.check_metrics(directory, result)
     directory.write_json("curves.json", curves)
     plots.retrieval_curves(curves, directory.file("curves.png"))
     if args.json:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from absl import logging as absl_logging
 
 import vdsh_tf
+from vdsh_tf.tools import interrupts
 
 _LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 # `tools` lies beside the package in a checkout, and inside it when installed.
@@ -89,9 +90,10 @@ def _silent_stderr() -> Iterator[None]:
         os.dup2(hidden.fileno(), 2)
         try:
             yield
-        except BaseException:
-            hidden.seek(0)
-            os.write(real, hidden.read())
+        except Exception:
+            if not interrupts.requested():
+                hidden.seek(0)
+                os.write(real, hidden.read())
             raise
         finally:
             sys.stderr.flush()

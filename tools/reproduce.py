@@ -138,7 +138,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         Args,
         __doc__,
         argv,
-        interrupted="interrupted; the same command resumes where it stopped",
+        interrupted="finished points are kept. The same command goes on there",
     )
 
 

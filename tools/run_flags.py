@@ -41,12 +41,15 @@ class RunFlags:
 
     @functools.cached_property
     def split(self) -> "Split":
-        """The run's data."""
+        """The run's data; refused if it is no longer what was trained on."""
+        from vdsh_tf.training import provenance
         from vdsh_tf.training import trainer
 
-        return trainer.load_data(
+        split = trainer.load_data(
             self.directory.config, data_dir=self.data_dir, path=self.path
         )
+        provenance.check_data(self.directory, split)
+        return split
 
     def rows(self, name: str):
         """Rows of a file or folder, or the run's own query or database."""

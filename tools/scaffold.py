@@ -13,7 +13,7 @@ It imports what needs TensorFlow inside its functions: `--help` then comes at
 once, and TensorFlow's start-up messages are off before it starts.
 
 Exit codes: 0 done, 1 an error that the message explains, 2 wrong flags, 130
-interrupted.
+interrupted (Ctrl-C), 143 terminated (SIGTERM).
 """
 
 import contextlib
@@ -30,6 +30,7 @@ import tqdm
 from vdsh_tf.config import SWITCH
 from vdsh_tf.config import setting
 from vdsh_tf.tools import flags
+from vdsh_tf.tools import interrupts
 from vdsh_tf.tools import quiet
 
 ERRORS = (ValueError, OSError, RuntimeError, MemoryError, ImportError)
@@ -49,7 +50,7 @@ def run(
     args_class: Any,
     doc: str | None,
     argv: Sequence[str] | None = None,
-    interrupted: str = "interrupted",
+    interrupted: str | None = None,
 ) -> int:
     """Parses the flags, does the work, and says in one line what went wrong.
 
@@ -59,15 +60,28 @@ def run(
             `defaults(argv)` makes an instance where defaults depend on flags.
         doc: the tool's docstring, which `--help` begins with.
         argv: the flags; default those of this process.
-        interrupted: what to say after Ctrl-C.
+        interrupted: what to say after Ctrl-C or SIGTERM of what was kept and
+            how to go on; default that every file is whole. A tool that knows
+            it only as it works says it with `interrupts.keeping`.
 
     Returns:
         The exit code.
     """
     argv = sys.argv[1:] if argv is None else list(argv)
+    with interrupts.watching(interrupted) as watch:
+        try:
+            return _run(work, args_class, doc or "", argv)
+        except BaseException as error:
+            request = watch.cause(error)
+            if request is None:
+                raise
+            return _fail(watch.sentence(request), request.code)
+
+
+def _run(work, args_class, doc, argv):
     prog = program(work)
     try:
-        args, verbose = _parse(args_class, doc or "", prog, argv)
+        args, verbose = _parse(args_class, doc, prog, argv)
         with quiet.messages(verbose):
             work(args)
         sys.stdout.flush()
@@ -75,12 +89,12 @@ def run(
         return 0
     except flags.UsageError as error:
         return _fail(f"error: {error} See `{prog} --help`.", 2)
-    except KeyboardInterrupt:
-        return _fail(interrupted, 130)
     except BrokenPipeError:
         # The reader of the output, such as `head`, has seen enough.
         _write_nowhere()
     except ERRORS as error:
+        if interrupts.requested():
+            raise
         return _fail(f"error: {error}", 1)
     return 0
 

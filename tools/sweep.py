@@ -88,6 +88,7 @@ class Args:
 
 def train(out: str, config: TrainingConfig, split, name: str) -> dict:
     """Metrics of one run: read, resumed, or trained from the start."""
+    from vdsh_tf.training import provenance
     from vdsh_tf.training import runs
     from vdsh_tf.training import trainer
 
@@ -95,6 +96,7 @@ def train(out: str, config: TrainingConfig, split, name: str) -> dict:
     if os.path.isdir(path):
         directory = runs.RunDirectory.open(path)
         check_same(directory, config)
+        provenance.check_data(directory, split)
     else:
         directory = runs.RunDirectory.create(path, config)
     if not directory.finished:
@@ -191,7 +193,14 @@ def sweep(args: Args) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    return scaffold.run(sweep, Args, __doc__, argv)
+    return scaffold.run(
+        sweep,
+        Args,
+        __doc__,
+        argv,
+        interrupted="finished runs and epochs are kept. The same command goes "
+        "on there",
+    )
 
 
 if __name__ == "__main__":

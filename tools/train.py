@@ -23,7 +23,7 @@ Without a preset, --data other than digits takes "auto", for data of your own:
 --stages reads layers:epochs:rate, with commas between stages. A run directory
 holds config.json, model.keras, history.csv, metrics.json, convergence.png and
 TensorBoard logs. Interrupted training resumes after its last epoch with
---resume.
+--resume, on the same data.
 """
 
 import dataclasses
@@ -35,11 +35,13 @@ from typing import Self
 
 from absl import logging
 
+from vdsh_tf import files
 from vdsh_tf.config import ANY
 from vdsh_tf.config import SWITCH
 from vdsh_tf.config import Rule
 from vdsh_tf.config import setting
 from vdsh_tf.tools import flags
+from vdsh_tf.tools import interrupts
 from vdsh_tf.tools import scaffold
 from vdsh_tf.tools import training_flags
 
@@ -96,13 +98,20 @@ def train(args: Args) -> None:
     verbose = args.verbose
     if verbose is None:
         verbose = 1 if sys.stdout.isatty() else 2
-    if args.resume:
-        directory = open_unfinished(args.run_dir)
+    if not args.resume:
+        return run(*create(args), verbose)
+    directory = open_unfinished(args.run_dir)
+    with files.locked(directory.path):
         check_settings(args, directory)
         place = args.config.source
         split = trainer.load_data(directory.config, place.data_dir, place.path)
-    else:
-        directory, split = create(args)
+        run(directory, split, verbose)
+
+
+def run(directory: "runs.RunDirectory", split, verbose: int) -> None:
+    """Trains from the last epoch there is, and prints the results."""
+    from vdsh_tf.training import trainer
+
     logging.info(
         "%s: %d to train on, %d queries; run directory %s",
         split.name,
@@ -110,7 +119,21 @@ def train(args: Args) -> None:
         len(split.query),
         directory.path,
     )
-    report(directory, trainer.train(directory, split, verbose))
+    with interrupts.keeping(lambda: kept(directory)):
+        result = trainer.train(directory, split, verbose)
+    report(directory, result)
+
+
+def kept(directory: "runs.RunDirectory") -> str:
+    """What an interrupted run has on disk, and how to go on."""
+    if directory.finished:
+        return f"{directory.path} is finished"
+    _, done = directory.last_checkpoint() or (None, 0)
+    command = f"{scaffold.program(train)} --resume --run_dir={directory.path}"
+    return (
+        f"{directory.path} keeps {done} of {directory.config.epochs} epochs. "
+        f"Resume with `{command}`"
+    )
 
 
 def create(args: Args):

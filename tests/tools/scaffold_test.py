@@ -59,7 +59,12 @@ class ErrorsTest(case.TestCase):
         (RuntimeError("what"), 1, "error: what\n"),
         (MemoryError("what"), 1, "error: what\n"),
         (ImportError("what"), 1, "error: what\n"),
-        (KeyboardInterrupt(), 130, "interrupted\n"),
+        (
+            KeyboardInterrupt(),
+            130,
+            "interrupted; every file is complete, or as it was before. The "
+            "same command starts again.\n",
+        ),
     )
     def test_code_and_message(self, error, code, message):
         def work(args):

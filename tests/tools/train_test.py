@@ -37,11 +37,15 @@ class TrainTest(tool_runner.ToolTestCase):
         self.assertEqual(trained.returncode, 0, trained.stderr)
         self.assertIn("mAP", trained.stdout)
         self.assertIn("runs/digits-001", trained.stdout)
+        first, *rest = trained.stderr.splitlines()
         self.assertEqual(
-            trained.stderr,
+            first,
             "digits: 1597 to train on, 200 queries; run directory "
-            f"{os.path.join('runs', 'digits-001')}\n",
+            f"{os.path.join('runs', 'digits-001')}",
         )
+        # So small a network gives many items one code.
+        self.assertLen(rest, 1)
+        self.assertRegex(rest[0], r"^1,597 items share \d+ codes")
         with open("runs/digits-001/metrics.json") as f:
             want = json.load(f)
         evaluated, error = run_tool("evaluate", "--json")
@@ -93,6 +97,31 @@ class TrainTest(tool_runner.ToolTestCase):
         self.assertEqual(config.network.normalization, "auto")
         self.assertIsNone(config.optimization.batch_size)
 
+    def test_data_that_changed_is_refused(self):
+        rng = np.random.default_rng(0)
+        x, y = rng.random((90, 6)), np.arange(90) % 3
+        np.savez("mine.npz", features=x, labels=y)
+        source = ("--data=npz", "--path=mine.npz", "--queries_per_class=5")
+        self.train(*SMALL, *source, "--run_dir=here", "--verbose=0")
+        self.assertIsNone(run_tool("evaluate", "--run_dir=here")[1])
+        os.remove("here/curves.json")
+        np.savez("mine.npz", features=x[::-1], labels=y[::-1])
+        refused = "^error: The data must be what here was trained on"
+        _, error = run_tool("evaluate", "--run_dir=here")
+        self.assertRegex(error, refused)
+        os.rename("here/metrics.json", "metrics.json")
+        _, error = run_tool("train", "--resume", "--run_dir=here")
+        self.assertRegex(error, refused)
+        # A run without a digest shows itself by its numbers.
+        os.rename("metrics.json", "here/metrics.json")
+        directory = runs.RunDirectory.open("here")
+        known = directory.data
+        del known["sha256"]
+        directory.write_json("data.json", known)
+        _, error = run_tool("evaluate", "--run_dir=here")
+        self.assertRegex(error, "^error: A run that is measured again .* was ")
+        self.assertFalse(os.path.exists("here/curves.json"))
+
     def test_own_features_need_no_plan(self):
         rng = np.random.default_rng(0)
         np.savez(
@@ -128,6 +157,11 @@ class BadFlagsTest(tool_runner.ToolTestCase):
     @parameterized.parameters(
         (("--preset=imagenet",), "must be one of auto, digits.*'imagenet'"),
         (("--bits=0",), "`bits` must.*bits=0"),
+        (("--bits=1000000000",), "`bits`=1000000000.* 2,048 GB, and there are"),
+        (("--width=1000000",), "`width`=1000000.* 96,001 GB, and there are"),
+        (("--seed=4294967296",), "`seed` must.*4294967296"),
+        (("--warmup=1",), "`warmup` must.*warmup=1"),
+        (("--queries_per_class=0",), "`queries_per_class` must.*class=0"),
         (("--beta=-1",), "`beta` must.*beta=-1"),
         (("--gamma=0",), "`gamma` must.*gamma=0"),
         (("--stages=4",), "layers:epochs:learning_rate"),

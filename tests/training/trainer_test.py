@@ -122,6 +122,33 @@ class TrainTest(case.TestCase):
         self.assertEqual(got["map"], want["map"])
         self.assertLen(broken.read_history(), 4)
 
+    def test_run_that_another_process_trains(self):
+        path = os.path.join(self.root, "a")
+        directory = runs.RunDirectory.create(path, _config())
+        code = (
+            "import sys; from vdsh_tf import files\n"
+            "with files.locked(sys.argv[1]): print('locked'); input()"
+        )
+        other = subprocess.Popen(
+            [sys.executable, "-uc", code, path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.assertEqual(other.stdout.readline(), "locked\n")
+        with self.assertRaisesRegex(RuntimeError, "Only one process .* /.*/a "):
+            trainer.train(directory, self.split, verbose=0)
+        self.assertEqual(os.listdir(path), ["config.json"])
+        other.communicate("\n")
+        result = trainer.train(directory, self.split, verbose=0)
+        # What another process has finished meanwhile is not trained again.
+        seen = os.stat(directory.file("model.keras")).st_mtime_ns
+        again = trainer.train(directory, self.split, verbose=0)
+        self.assertEqual(again, result)
+        self.assertEqual(
+            os.stat(directory.file("model.keras")).st_mtime_ns, seen
+        )
+
     def test_validation_is_logged_and_queries_are_not_used(self):
         config = _config(validation_per_class=10)
         split = trainer.load_data(config)
@@ -162,10 +189,16 @@ class TrainTest(case.TestCase):
         directory = runs.RunDirectory.create(
             os.path.join(self.root, "a"), _config()
         )
-        with open(directory.file("config.json"), "w") as f:
-            f.write("{")
-        with self.assertRaisesRegex(ValueError, "config.json must be JSON"):
-            _ = directory.config
+        for text, pattern in (
+            (b"{", "config.json must be JSON"),
+            (b"\xff", "config.json must be JSON"),
+            (b"[" * 100_000, "config.json must be JSON"),
+            (b"[1]", "config.json must be a JSON object.*list"),
+        ):
+            with open(directory.file("config.json"), "wb") as f:
+                f.write(text)
+            with self.assertRaisesRegex(ValueError, pattern):
+                _ = directory.config
 
 
 class RunsTest(case.TestCase):
@@ -214,6 +247,7 @@ class RunsTest(case.TestCase):
             margin=0.1,
             preserve_error_norm=True,
             mean_damping=0.3,
+            preserve=0.0,
         )
         self.assertEqual(TrainingConfig.from_json(flat), want)
 
@@ -224,12 +258,24 @@ class RunsTest(case.TestCase):
         {"seed": -1},
         {"width": 2.5},
         {"queries_per_class": -1},
+        {"queries_per_class": 0},
+        {"seed": 2**32},
         {"warmup": 1.0},
     )
     def test_bad_settings_name_the_value(self, **settings):
         ((name, value),) = settings.items()
         with self.assertRaisesRegex(ValueError, f"`{name}` must.*{value}"):
             _config(**settings)
+
+    def test_weights_must_fit_in_memory(self):
+        # 4 layers: from an input of 1, twice 16 x 16, and to 8 bits.
+        config = _config()
+        self.assertEqual(config.weight_bytes, 16 * (16 + 2 * 256 + 128))
+        config.check_memory(config.weight_bytes)
+        with self.assertRaisesRegex(ValueError, "must make a network that fit"):
+            config.check_memory(config.weight_bytes - 1)
+        one = _config(stages=Stages.parse("1:1:1e-3"))
+        self.assertEqual(one.weight_bytes, 16 * 8)
 
     def test_depth_and_epochs_adapt_the_stages(self):
         stages = Stages.parse("4:3:1e-3,16:3:1e-3,48:2:1e-4")

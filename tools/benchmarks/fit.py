@@ -27,7 +27,6 @@ import time
 from collections.abc import Sequence
 from typing import ClassVar
 
-import numpy as np
 from absl import logging
 
 from vdsh_tf import files
@@ -160,6 +159,8 @@ def embedding_map(model, split) -> float:
 
 def fit_rival(args: Args, name: str, seed: int, split, scaled: bool) -> dict:
     """Metrics of another method on the same split."""
+    import numpy as np
+
     from vdsh_tf.evaluation import splits
     from vdsh_tf.research.baselines import registry
 

@@ -1,6 +1,7 @@
 """TrainingConfig: everything that determines a training run."""
 
 import dataclasses
+import os
 
 from vdsh_tf import recipes
 from vdsh_tf.config import ANY
@@ -18,6 +19,19 @@ from vdsh_tf.recipes import Stages
 _COUNT_OR_ZERO = Rule(
     "an integer >= 0", "as it is a number of items", lambda v: is_count(v, 0)
 )
+
+
+_QUERIES = Rule(
+    "an integer >= 1", "or there is nothing to measure a run with", is_count
+)
+_SEED = Rule(
+    "an integer from 0 to 4294967295 (2^32 - 1)",
+    "to repeat the run: random generators take no other",
+    lambda v: is_count(v, 0) and v < 2**32,
+)
+
+# Of a weight in float32: itself, its move and the two moments of Adam.
+_BYTES_OF_A_WEIGHT = 4 * 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +57,7 @@ class Source:
     )
     queries_per_class: int | None = setting(
         None,
-        _COUNT_OR_ZERO,
+        _QUERIES,
         "Queries drawn from each class, or from each label; default 100, and "
         "20 for digits.",
     )
@@ -128,7 +142,7 @@ class TrainingConfig:
     )
     seed: int = setting(
         0,
-        Rule("an integer >= 0", "to repeat the run", lambda v: is_count(v, 0)),
+        _SEED,
         "Of the split, the starting weights and the order of the data.",
     )
 
@@ -157,6 +171,33 @@ class TrainingConfig:
     def epochs(self) -> int:
         """Length of all stages together."""
         return sum(stage.epochs for stage in self.stages)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Memory that the weights take in training, apart from the input's.
+
+        The width of the input is not a setting; it counts as 1.
+        """
+        layers, width, bits = self.layers, self.network.width, self.network.bits
+        hidden = width + (layers - 2) * width**2 if layers > 1 else 0
+        code = bits * (width if layers > 1 else 1)
+        return _BYTES_OF_A_WEIGHT * (hidden + code)
+
+    def check_memory(self, available: int | None = None) -> None:
+        """Refuses a network that cannot fit, before any work.
+
+        Args:
+            available: bytes; default the memory of this machine.
+        """
+        available = available or _memory()
+        if available is not None and self.weight_bytes > available:
+            raise ValueError(
+                f"`layers`={self.layers}, `width`={self.network.width} and "
+                f"`bits`={self.network.bits} must make a network that fits in "
+                "memory. Its weights, with their moves and moments, take "
+                f"about {self.weight_bytes / 1e9:,.0f} GB, and there are "
+                f"{available / 1e9:,.1f} GB. Make one of them smaller."
+            )
 
     def replace(self, **settings) -> "TrainingConfig":
         """The same with other values, named without their group."""
@@ -223,6 +264,14 @@ _GROUPS = {
 
 # Version 0.1.0 wrote every setting, and had no recipe to fall back on.
 _PLAIN = {"noise": 0.0, "weight_decay": 0.0}
+
+
+def _memory():
+    """Bytes of memory of this machine; None where nobody says."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
 
 
 def _group_of(name):

@@ -1,7 +1,7 @@
 """Run directories: what a training run leaves on disk, written atomically.
 
 config.json       all settings (`TrainingConfig`)
-data.json         name, shape and classes of the data
+data.json         name, shape, classes and SHA-256 of the data
 model.keras       the trained model
 history.csv       one row per epoch
 metrics.json      retrieval quality on the queries; its presence says that
@@ -137,25 +137,39 @@ class RunDirectory:
     def write_json(self, name: str, data) -> None:
         files.write_json(self.file(name), data)
 
-    def read_json(self, name: str):
+    def read_json(self, name: str) -> dict:
         path = self.file(name)
         try:
             with open(path) as f:
-                return json.load(f)
-        except json.JSONDecodeError as error:
+                found = json.load(f)
+        # JSON that is broken, no text, or nested without end.
+        except (ValueError, RecursionError) as error:
             raise ValueError(
                 f"{path} must be JSON, but is damaged: {error}. Train anew."
             ) from error
+        if not isinstance(found, dict):
+            raise ValueError(
+                f"{path} must be a JSON object, but is damaged. Received: "
+                f"{type(found).__name__}. Train anew."
+            )
+        return found
 
     @property
     def config(self) -> TrainingConfig:
         return TrainingConfig.from_json(self.read_json("config.json"))
 
     @property
+    def data(self) -> dict:
+        """What is known of the data; empty for a run of version 0.1.0."""
+        if not os.path.isfile(self.file("data.json")):
+            return {}
+        return self.read_json("data.json")
+
+    @property
     def image_shape(self) -> tuple[int, int, int] | None:
         """Shape of one item of a run on pictures, else None."""
-        if os.path.isfile(self.file("data.json")):
-            shape = self.read_json("data.json")["image_shape"]
+        if data := self.data:
+            shape = data.get("image_shape")
         else:
             shape = _IMAGE_SHAPES_OF_0_1.get(self.config.source.data)
         return None if shape is None else tuple(shape)

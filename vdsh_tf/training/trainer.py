@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from absl import logging
 
+from vdsh_tf import files
 from vdsh_tf import optimizers
 from vdsh_tf.callbacks import LayerConvergence
 from vdsh_tf.callbacks import RetrievalEvaluation
@@ -18,6 +19,7 @@ from vdsh_tf.evaluation import plots
 from vdsh_tf.evaluation import splits
 from vdsh_tf.model import VDSH
 from vdsh_tf.solver import schedules
+from vdsh_tf.training import provenance
 from vdsh_tf.training import runs
 from vdsh_tf.training.config import TrainingConfig
 
@@ -85,7 +87,8 @@ def load_data(
 
 
 def build_model(config: TrainingConfig, num_classes: int) -> VDSH:
-    """The untrained, compiled model of a run."""
+    """The untrained, compiled model of a run; refuses one beyond memory."""
+    config.check_memory()
     network, optimization = config.network, config.optimization
     first = config.stages[0]
     staged = schedules.make(config.schedule).takes_optimizer
@@ -115,12 +118,27 @@ def train(
 ) -> dict:
     """Trains the run in `directory`, from its last epoch if it has one.
 
+    Other processes are kept out of the directory meanwhile. A run that is
+    finished, maybe by one of them, is not trained again.
+
     Returns:
         Retrieval metrics on the queries, as written to metrics.json.
+
+    Raises:
+        RuntimeError: another process trains this run.
+        ValueError: the data is not what the run was begun with.
     """
+    with files.locked(directory.path):
+        if directory.finished:
+            return directory.read_json("metrics.json")
+        provenance.check_data(directory, split)
+        directory.write_json("data.json", provenance.describe(split))
+        return _train(directory, split, verbose)
+
+
+def _train(directory, split, verbose):
     config = directory.config
     keras.utils.set_random_seed(config.seed)
-    directory.write_json("data.json", _describe(split))
     checkpoint = directory.last_checkpoint()
     stem, done = checkpoint or (None, 0)
     if checkpoint is None:
@@ -246,16 +264,6 @@ def _by_layer(rows, name, model):
     return np.array(
         [[float(row[f"{name}_{m}"]) for m in layers] for row in rows]
     )
-
-
-def _describe(split):
-    """What later steps must know of the data, for data.json."""
-    return {
-        "name": split.name,
-        "image_shape": split.image_shape,
-        "num_classes": split.num_classes,
-        "width": split.train.x.shape[1],
-    }
 
 
 def _layers(model):
