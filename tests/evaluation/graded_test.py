@@ -31,7 +31,8 @@ class GradedTest(case.TestCase):
         want = []
         for code, label in zip(query, ours, strict=True):
             shared = graded.shared_labels(label, theirs)
-            distance = np.bitwise_count(code ^ database).sum(axis=1)
+            # Signed: differences of unsigned numbers are never negative.
+            distance = np.bitwise_count(code ^ database).sum(axis=1).astype(int)
             orders = [
                 order
                 for order in itertools.permutations(range(6))

@@ -109,6 +109,8 @@ def held_out_evaluation(
     order = np.random.default_rng(0).permutation(len(x))[:MOST_ROWS]
     asks, found = np.split(order, [min(MOST_QUERIES, len(order) // 4)])
     query, database = Part(x[asks], y[asks]), Part(x[found], y[found])
+    if trained is not None and np.ndim(trained[1]) != y.ndim:
+        trained = None  # Labels of another kind cannot be compared.
     if trained is not None:
         drawn = np.random.default_rng(0).permutation(len(trained[0]))
         drawn = np.sort(drawn[: len(found)])

@@ -10,7 +10,7 @@ from vdsh_tf.data import datasets
 from vdsh_tf.evaluation import splits
 from vdsh_tf.research.baselines import registry
 
-QUICK = {"class_network": {"layers": 2, "width": 32, "epochs": 5}}
+QUICK = {"class_network": {"layers": 2, "width": 64, "epochs": 150}}
 
 
 class ClassIdTest(case.TestCase):
