@@ -99,7 +99,8 @@ def train(args: Args) -> None:
     if verbose is None:
         verbose = 1 if sys.stdout.isatty() else 2
     if not args.resume:
-        return run(*create(args), verbose)
+        directory, split = create(args)
+        return run(directory, split, verbose)
     directory = open_unfinished(args.run_dir)
     with files.locked(directory.path):
         check_settings(args, directory)

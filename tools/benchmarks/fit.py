@@ -164,7 +164,7 @@ def fit_rival(args: Args, name: str, seed: int, split, scaled: bool) -> dict:
     from vdsh_tf.evaluation import splits
     from vdsh_tf.research.baselines import registry
 
-    mean, deviation = 0.0, 1.0
+    mean, deviation = np.zeros(1), np.ones(1)
     if scaled:
         mean, deviation = split.train.x.mean(axis=0), split.train.x.std(axis=0)
         deviation = np.where(deviation == 0, 1, deviation)
@@ -211,8 +211,8 @@ def report(found: dict[str, list[dict]]) -> None:
 
 def mean_of(results: list[dict], key: str) -> str:
     """The mean over seeds, or a dash."""
-    values = [r.get(key) for r in results]
-    if None in values:
+    values = [r[key] for r in results if r.get(key) is not None]
+    if len(values) < len(results):
         return "-"
     return f"{statistics.mean(values):.4f}"
 

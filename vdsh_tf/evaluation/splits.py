@@ -21,7 +21,8 @@ def evaluate(encode, split, bits: int) -> tuple[dict, metrics.Counts]:
     result, counts = _search(encode, split.query, split.database, bits)
     result["protocol"] = split.protocol
     if split.trained_task is not None:
-        result["trained"] = _search(encode, *split.trained_task, bits)[0]
+        query, database = split.trained_task
+        result["trained"], _ = _search(encode, query, database, bits)
     return result, counts
 
 

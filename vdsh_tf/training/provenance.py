@@ -37,7 +37,7 @@ def digest(split: Split) -> str:
             array = np.ascontiguousarray(array)
             header = f"{name} {array.dtype.str} {array.shape}\n"
             total.update(header.encode())
-            total.update(array.reshape(-1).view(np.uint8))
+            total.update(array.reshape(-1).view(np.uint8).data)
     return total.hexdigest()
 
 
