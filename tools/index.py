@@ -4,6 +4,7 @@
     python tools/index.py --kind=hash --overwrite
     python tools/index.py --codes=codes.npy --ids=ids.npy --append
     python tools/index.py --index=milvus:codes.db#mnist
+    python tools/index.py --kind=hash --mapped  # opens at once, shares memory
 
 Items are numbered by row unless --ids names an int64 .npy. A second for
 69,000 codes; `vdsh_tf.HammingIndex` says what the kinds are good for.
@@ -45,6 +46,9 @@ class Args:
     kind: str = setting("flat", ANY, "How to search.", flag={"choices": KINDS})
     append: bool = setting(False, SWITCH, "Add to an index that exists.")
     overwrite: bool = setting(False, SWITCH, "Replace an index that exists.")
+    mapped: bool = setting(
+        False, SWITCH, "Write a file that is searched where it lies on disk."
+    )
 
 
 def build(args: Args) -> None:
@@ -58,6 +62,8 @@ def build(args: Args) -> None:
     codes, about = code_files.read(path)
     ids = read_ids(args.ids, len(codes))
     maker = about["fingerprint"]
+    if args.mapped:
+        return write_mapped(args, uri, codes, about, ids)
     # From opening to saving, or what another one adds meanwhile is lost.
     with engines.writing(uri):
         if args.append:
@@ -69,6 +75,30 @@ def build(args: Args) -> None:
         fill(index, codes, ids)
         index.save()
     print(f"{len(index)} codes of {index.bits} bits, {index.kind}")
+    print(uri)
+
+
+def write_mapped(args: Args, uri: str, codes, about: dict, ids) -> None:
+    """Writes a mapped index and prints its size and URI."""
+    import os
+
+    from vdsh_tf.search import checks
+    from vdsh_tf.search import engines
+    from vdsh_tf.search import mapped
+
+    engine, place, _ = engines.parse(uri)
+    if engine != "faiss" or args.append:
+        raise ValueError(
+            "--mapped writes a new file: it needs --index=faiss:path and no "
+            f"--append. Received: {uri}, --append={args.append}."
+        )
+    with engines.writing(uri):
+        if os.path.exists(place) and not args.overwrite:
+            raise checks.exists(uri)
+        mapped.write(
+            place, codes, about["bits"], args.kind, ids, about["fingerprint"]
+        )
+    print(f"{len(codes)} codes of {about['bits']} bits, {args.kind}, mapped")
     print(uri)
 
 

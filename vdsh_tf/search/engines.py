@@ -1,6 +1,7 @@
 """One way to open an index, wherever it lives.
 
-`faiss:path` is a file of this machine (`HammingIndex`);
+`faiss:path` is a file of this machine (`HammingIndex`, or `MappedIndex` if it
+was written to be mapped);
 `milvus:uri#collection` is a collection of a Milvus server or, when the URI is
 a path that ends in `.db`, of the embedded Milvus Lite (`MilvusIndex`).
 """
@@ -12,10 +13,13 @@ from collections.abc import Iterator
 from vdsh_tf import files
 from vdsh_tf.search import checks
 from vdsh_tf.search.hamming import HammingIndex
+from vdsh_tf.search.mapped import MappedIndex
 from vdsh_tf.search.milvus import MilvusIndex
 
 
-def open_index(uri: str, encoder=None) -> HammingIndex | MilvusIndex:
+def open_index(
+    uri: str, encoder=None
+) -> HammingIndex | MappedIndex | MilvusIndex:
     """Opens an index that exists.
 
     Args:

@@ -11,7 +11,6 @@ The searching is faiss's; it is imported when the first index is made.
 """
 
 import os
-from typing import NamedTuple
 
 import numpy as np
 
@@ -20,48 +19,17 @@ from vdsh_tf import files
 from vdsh_tf.search import archives
 from vdsh_tf.search import checks
 from vdsh_tf.search import index_files
+from vdsh_tf.search import map_files
+from vdsh_tf.search import mapped
 from vdsh_tf.search import restoring
 from vdsh_tf.search import structures
+from vdsh_tf.search.results import Ball as Ball
+from vdsh_tf.search.results import Neighbors as Neighbors
 
 KINDS = index_files.KINDS
 _ROWS = 1 << 16
 # Seconds to wait while another program saves.
 _PATIENCE = 60
-
-
-class Neighbors(NamedTuple):
-    """The k nearest of each query, nearest first.
-
-    Attributes:
-        distances: [num_queries, k] int32, in bits.
-        ids: [num_queries, k] int64.
-    """
-
-    distances: np.ndarray
-    ids: np.ndarray
-
-
-class Ball(NamedTuple):
-    """All items within a radius of each query, in no particular order.
-
-    Those of query i are `distances[limits[i]:limits[i + 1]]` and so on.
-
-    Attributes:
-        limits: [num_queries + 1] int64.
-        distances: [total] int32, in bits.
-        ids: [total] int64.
-    """
-
-    limits: np.ndarray
-    distances: np.ndarray
-    ids: np.ndarray
-
-    def sorted_hits(self, query: int) -> tuple[np.ndarray, np.ndarray]:
-        """Distances and ids of one query, nearest first, then by id."""
-        part = slice(self.limits[query], self.limits[query + 1])
-        distances, ids = self.distances[part], self.ids[part]
-        order = np.lexsort((ids, distances))
-        return distances[order], ids[order]
 
 
 class HammingIndex:
@@ -222,15 +190,30 @@ class HammingIndex:
             )
             self._opened(path, archives.read_digest(path))
 
+    def save_mapped(self, path: str) -> None:
+        """Writes a file that opens at once and is shared; see `mapped`."""
+        mapped.write(
+            path,
+            self._codes.reconstruct_n(0, len(self)),
+            self.bits,
+            self.kind,
+            None if self._plain else self._ids,
+            self.fingerprint,
+        )
+
     @classmethod
-    def load(cls, path: str, encoder=None) -> "HammingIndex":
-        """Reads an index that `save` wrote.
+    def load(
+        cls, path: str, encoder=None
+    ) -> "HammingIndex | mapped.MappedIndex":
+        """Reads an index that `save` wrote, or maps one of `save_mapped`.
 
         Args:
             path: the file.
             encoder: what will make the queries, as in the constructor; it
                 must be the one that made the codes. None skips the check.
         """
+        if map_files.is_mapped(path):
+            return mapped.MappedIndex(path, encoder)
         stored = index_files.read(path)
         checks.check_owner(stored.fingerprint, encoder, path)
         index = cls(stored.bits, stored.kind, stored.fingerprint)
