@@ -31,6 +31,8 @@ RESEARCH = [*SEARCH, "grpcio>=1.60", "scipy>=1.13", "threadpoolctl>=3.1"]
 # milvus-lite 3 has no binary vectors; 2.5 imports pkg_resources, which
 # setuptools 82 no longer has.
 MILVUS = ["milvus-lite>=2.5,<3", "pymilvus>=2.5,<2.7", "setuptools<82"]
+# Ray Data reads and writes through pyarrow.
+CLUSTER = ["pyarrow>=15.0", "ray[data]>=2.40"]
 
 setuptools.setup(
     name="vdsh_tf",
@@ -66,6 +68,7 @@ setuptools.setup(
         "gpu": [f"tensorflow[and-cuda]{TENSORFLOW}"],
         "search": SEARCH,
         "milvus": MILVUS,
+        "cluster": CLUSTER,
         "litert": LITERT,
         "onnx": ONNX,
         "research": RESEARCH,
@@ -76,6 +79,7 @@ setuptools.setup(
             *RESEARCH,
             *MILVUS,
             *LITERT,
+            *CLUSTER,
             "hypothesis>=6.100",
             "mypy>=1.11",
             "pre-commit>=3.0",

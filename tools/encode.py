@@ -3,12 +3,18 @@
     python tools/encode.py                      # the newest run's database
     python tools/encode.py --input=features.npy --out=codes.npy
     python tools/encode.py --input=photos/ --run_dir=runs/mnist-001
+    python tools/encode.py --input='data/*.parquet' --out=codes/
+    python tools/encode.py --input='data/*.parquet' --out=codes/ --cluster=auto
 
 Reads .npy, .npz or a folder of images piece by piece and writes a plain .npy
 of uint8, 8 bits per byte, in constant memory; codes.npy.json beside it says
 which encoder made it. Images of another size are resized to what the encoder
 was trained on; MNIST's digits are white on black. About 16,000 rows per second
 for 48 layers x 256 on two cores.
+
+Parquet files become Parquet files of `id`, `code` and --columns, one each, by
+the exported encoder (`tools/export.py --onnx`); finished ones are not done
+again. With --cluster, a Ray cluster does it, whose machines all see the files.
 """
 
 import dataclasses
@@ -41,10 +47,36 @@ class Args(run_flags.RunFlags):
         None, ANY, "File to write; default RUN_DIR/codes.npy.", flag=flags.FILE
     )
     batch_size: int = setting(1024, COUNT, "Rows in memory at a time.")
+    cluster: str | None = setting(
+        None, ANY, "Ray cluster for Parquet files: auto, or its HOST:PORT."
+    )
+    encoder: str | None = setting(
+        None,
+        ANY,
+        "For Parquet files; default RUN_DIR/export/encoder.onnx.",
+        flag=flags.FILE,
+    )
+    features: str | None = setting(
+        None, ANY, "Parquet column of features; default the only list."
+    )
+    id: str | None = setting(
+        None, ANY, "Parquet column of ids; default id, or else row numbers."
+    )
+    columns: str | None = setting(
+        None, ANY, "More Parquet columns to keep, with commas between them."
+    )
 
 
 def encode(args: Args) -> None:
     """Writes the codes and prints their number and path."""
+    if args.input.endswith(".parquet"):
+        return encode_parquet(args)
+    for name in ("cluster", "encoder", "features", "id", "columns"):
+        if getattr(args, name) is not None:
+            raise ValueError(
+                f"--{name} is for Parquet files: --input must end in "
+                f".parquet, such as 'data/*.parquet'. Received: {args.input}."
+            )
     from vdsh_tf.search import code_files
     from vdsh_tf.search.hasher import Hasher
 
@@ -69,6 +101,46 @@ def encode(args: Args) -> None:
         )
     print(f"{count} codes of {encoder.bits} bits")
     print(out)
+
+
+def encode_parquet(args: Args) -> None:
+    """Encodes Parquet files and prints what became of them."""
+    from vdsh_tf.encoding import jobs
+    from vdsh_tf.encoding import onnx_encoder
+    from vdsh_tf.encoding import runs
+
+    if not args.out or args.out.endswith((".npy", ".parquet")):
+        raise ValueError(
+            "--out must name a folder for the codes of Parquet files. "
+            f"Received: {args.out}."
+        )
+    place = args.encoder or args.directory.file("export/encoder.onnx")
+    job, parts = jobs.plan(
+        args.input,
+        args.out,
+        onnx_encoder.read(place),
+        args.features,
+        args.id,
+        tuple(filter(None, (args.columns or "").split(","))),
+        args.batch_size,
+    )
+    engine: runs.Engine = runs.here
+    if args.cluster:
+        from vdsh_tf.encoding import cluster
+
+        engine = cluster.Cluster(args.cluster)
+    total = sum(part.rows for part in parts)
+    with scaffold.progress(total, "row") as progress:
+        report = runs.run(job, parts, args.out, engine, progress)
+    print(report)
+    print(args.out)
+    if report.failures:
+        shown = "\n".join(report.failures[:10])
+        raise ValueError(
+            f"{len(report.failures)} of {len(parts)} parts have no codes; the "
+            "others are complete. Mend these files and run the same command "
+            f"again, which does only what is left:\n{shown}"
+        )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,0 +1,1 @@
+"""Codes of Parquet files: on this machine, or on a Ray cluster."""

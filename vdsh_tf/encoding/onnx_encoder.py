@@ -1,0 +1,66 @@
+"""OnnxEncoder: raw rows -> packed codes, by ONNX Runtime alone."""
+
+import numpy as np
+
+from vdsh_tf import config
+from vdsh_tf.data import inputs
+from vdsh_tf.search import checks
+
+_NEEDED = ("fingerprint", "bits", "input_width")
+
+
+class OnnxEncoder:
+    """An exported encoder.
+
+    Args:
+        content: the bytes of `encoder.onnx`, as `tools/export.py --onnx`
+            writes it.
+        threads: of the runtime; 0 lets it choose.
+    """
+
+    def __init__(self, content: bytes, threads: int = 0):
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        try:
+            self._session = onnxruntime.InferenceSession(
+                content, options, providers=["CPUExecutionProvider"]
+            )
+            about = self._session.get_modelmeta().custom_metadata_map
+            self.fingerprint = about["fingerprint"]
+            self.bits = int(about["bits"])
+            self.width = int(about["input_width"])
+            names = [value.name for value in self._session.get_inputs()]
+            self._input = names[names.index("x")]
+        except Exception as error:
+            raise ValueError(
+                "The encoder must be an encoder.onnx of rows of features, as "
+                "`python tools/export.py --onnx` writes it, with "
+                f"{', '.join(_NEEDED)} in its metadata. Export again. Cause: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        config.require(
+            checks.is_fingerprint(self.fingerprint),
+            "fingerprint",
+            self.fingerprint,
+            "the name of an encoder",
+            "to bind codes to it",
+        )
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """Packed codes: [n, width] raw features -> [n, ceil(K/8)] uint8."""
+        x = inputs.check_features(x, self.width).astype(np.float32, copy=False)
+        return self._session.run(["codes"], {self._input: x})[0]
+
+
+def read(path: str) -> bytes:
+    """The bytes of an exported encoder."""
+    try:
+        with open(path, "rb") as f:
+            return f.read()
+    except (FileNotFoundError, IsADirectoryError) as error:
+        raise FileNotFoundError(
+            f"There must be an exported encoder at {path}; there is none. "
+            "Write it with `python tools/export.py --onnx`, or name another."
+        ) from error
