@@ -286,8 +286,9 @@ def measure_step(args: Args) -> None:
     from vdsh_tf.research.benchmarks import steps
 
     rows = []
+    width = args.settings.network.width
     for layers in args.depths or (4, 8, 16, 48):
-        shape = (784, layers, 256, 64, 256)
+        shape = (784, layers, width, 64, 256)
         adam = functools.partial(steps.backprop_step, *shape, jit_compile=True)
         seconds = steps.seconds_each(
             {
@@ -299,14 +300,21 @@ def measure_step(args: Args) -> None:
             rounds=41,
         )
         ratios = {n: seconds["vdsh"] / seconds[n] for n in seconds}
-        rows.append({"layers": layers, "seconds": seconds, "ratios": ratios})
+        rows.append(
+            {
+                "layers": layers,
+                "width": width,
+                "seconds": seconds,
+                "ratios": ratios,
+            }
+        )
         shown = ", ".join(
             f"{ratios[name]:.3f} of {name}'s {1e3 * seconds[name]:.2f} ms"
             for name in list(seconds)[1:]
         )
         print(
-            f"{layers} x 256, batch 256: VDSH {1e3 * seconds['vdsh']:.2f} ms, "
-            f"{shown}",
+            f"{layers} x {width}, batch 256: VDSH "
+            f"{1e3 * seconds['vdsh']:.2f} ms, {shown}",
             flush=True,
         )
     args.write("step", rows)
