@@ -55,6 +55,7 @@ setuptools.setup(
         "keras>=3.6",
         "matplotlib>=3.8",
         "numpy>=2.0",
+        "psutil>=5.9",
         "scikit-learn>=1.6",
         "simple-parsing>=0.1.7",
         # tf.summary writes through it.

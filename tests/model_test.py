@@ -352,9 +352,10 @@ class CostTest(case.TestCase):
 
 class MemoryTest(case.TestCase):
     PROBE = """
-import resource, sys
+import sys
 import numpy as np, tensorflow as tf
 from vdsh_tf import VDSH
+from vdsh_tf.research.benchmarks import memory
 num, batch = int(sys.argv[1]), int(sys.argv[2])
 rng = np.random.default_rng(0)
 x = rng.random((batch, 64)).astype("f4")
@@ -363,7 +364,7 @@ data = tf.data.Dataset.from_tensors((x, y)).repeat(num // batch)
 model = VDSH(layers=16, width=128, bits=16)
 model.compile()
 model.fit(data, verbose=0)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+print(memory.peak_mb())
 """
 
     def _peak(self, num, batch):

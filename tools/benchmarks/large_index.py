@@ -110,11 +110,11 @@ def query(path: str, codes: str, queries: int, k: int) -> dict:
 def alone(function: str, *args) -> dict:
     """Runs a function of this module in a new process, with its memory."""
     code = (
-        "import json, resource, sys\n"
+        "import json, sys\n"
+        "from vdsh_tf.research.benchmarks import memory\n"
         "from vdsh_tf.tools.benchmarks import large_index as tool\n"
         f"result = tool.{function}(*json.loads(sys.argv[1])) or {{}}\n"
-        "peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "print(json.dumps({**result, 'peak_mb': peak / 1024}))\n"
+        "print(json.dumps({**result, 'peak_mb': memory.peak_mb()}))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, json.dumps(args)],
