@@ -37,7 +37,7 @@ class PreserveTest(case.TestCase):
         history = model.fit(
             split.train.x,
             split.train.y,
-            epochs=6,
+            epochs=12,
             verbose=0,
             validation_data=(split.query.x, split.query.y),
         ).history

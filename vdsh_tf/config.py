@@ -110,6 +110,11 @@ def solver_setting(rule: Rule, text: str, online, full=NotInAlgorithm) -> Any:
     return setting(None, rule, text, usual=usual, flag=flag)
 
 
+# What codes are for, and the weight of what they keep beside labels. A larger
+# one finds more of classes without a label, at the cost of those with one.
+GOALS = {"search": 0.1, "class": 0.0}
+
+
 @dataclasses.dataclass(frozen=True)
 class Solver:
     """Penalties and effort of the ADMM sub-problems.
@@ -190,14 +195,27 @@ class Solver:
         "the mean of a layer's inputs; 0 is the paper's Euclidean one.",
         online=0.0,
     )
-
+    goal: str | None = solver_setting(
+        Rule(
+            " or ".join(GOALS),
+            "to say what codes are for",
+            lambda v: v in GOALS,
+        ),
+        "What codes are for. search: to rank items that were not trained on, "
+        "classes without a label among them. class: codes of one class as "
+        "equal as can be, to look up balls of radius 2; the paper's "
+        "objective.",
+        online="search",
+        full="class",
+    )
     preserve: float | None = solver_setting(
         NOT_NEGATIVE,
         "Weight of what codes predict beside the labels: principal components "
-        "of the input, for items and classes that were not trained on; 0 is "
-        "the paper's objective, .15 a good value.",
-        online=0.0,
-        full=0.0,
+        "of the input. Not given, `goal` says it: "
+        + ", ".join(f"{value:g} for {name}" for name, value in GOALS.items())
+        + ".",
+        online=None,
+        full=None,
     )
     preserve_rank: int | None = solver_setting(
         COUNT, "Number of these components.", online=32, full=32
@@ -251,6 +269,8 @@ class Solver:
                 )
                 usual = None
             values[field.name] = usual if value is None else value
+        if values["preserve"] is None:
+            values["preserve"] = GOALS[values["goal"]]
         if (self.sweeps or 1) > 1:
             values["jacobi"] = False
         return Solver(**values)

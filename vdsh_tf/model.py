@@ -245,8 +245,9 @@ class VDSH(keras.Model):
         """Learns what codes predict beside the labels, once."""
         if self.projection is None or np.any(self.projection):
             return
-        rows = self.encoder.normalize(data.rows(normalization.MOST_ROWS))
-        found = preservation.projection(np.asarray(rows), self.solver)
+        rows, weight = data.sample(normalization.MOST_ROWS)
+        rows = np.asarray(self.encoder.normalize(rows))
+        found = preservation.projection(rows, self.solver, weight)
         self.projection.assign(found[0])
         self.offset.assign(found[1])
 

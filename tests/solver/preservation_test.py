@@ -42,6 +42,15 @@ class ProjectionTest(case.TestCase):
         self.assertTrue(np.isfinite(p).all() and np.isfinite(offset).all())
         self.assert_equal(p[:, min(shape) :], 0 * p[:, min(shape) :])
 
+    def test_a_weight_of_two_is_the_row_twice(self):
+        rng = np.random.default_rng(2)
+        rows, weight = rng.normal(size=(40, 6)), rng.integers(0, 4, 40)
+        got = preservation.projection(rows, _solver(), weight)
+        repeated = np.repeat(rows, weight, axis=0)
+        want = preservation.projection(repeated, _solver())
+        for g, w in zip(got, want, strict=True):
+            self.assert_close(g, w, atol=1e-10)
+
     def test_constant_rows_have_no_components(self):
         p, offset = preservation.projection(np.ones((20, 6)), _solver())
         self.assert_equal(p, np.zeros((6, 3)))

@@ -46,7 +46,7 @@ def plan(model, recipe, data, validation_data, given, epochs, initial_epoch):
     if growth is not None:
         _check_rates(given)
     if model.algorithm.takes_optimizer:
-        own.append(Watch(data.rows(1000), growth))
+        own.append(Watch(data.sample(1000)[0], growth))
     evaluates = any(isinstance(c, RetrievalEvaluation) for c in given)
     if validation_data is not None and not evaluates:
         trained = None if data.streamed else data.arrays

@@ -163,12 +163,17 @@ class TrainingData:
         """What can be looked at before training: an array, or batches."""
         return self.x if self.source is None else self.source.look()
 
-    def rows(self, most: int) -> np.ndarray:
-        """Up to `most` rows, evenly spread over arrays, first of batches."""
+    def sample(self, most: int) -> tuple[np.ndarray, np.ndarray | None]:
+        """Up to `most` rows, evenly spread over arrays, first of batches.
+
+        Returns:
+            Rows [n, d], and their weights [n] if they have any.
+        """
         if self.streamed:
-            return sample_rows(self.look(), most)
+            return sample_of(self.look(), most)
         step = max(1, len(self.x) // most)
-        return np.asarray(self.x[::step][:most])
+        weight = None if self.weight is None else self.weight[::step][:most]
+        return np.asarray(self.x[::step][:most]), weight
 
     def hooks(self) -> list:
         """Callbacks that the source of the data needs."""
@@ -203,12 +208,14 @@ def validation(data):
     return source.dataset(), source.look()
 
 
-def sample_rows(found_in, most: int) -> np.ndarray:
-    """The first rows of (x, ...) batches."""
-    found, count = [], 0
-    for element in found_in:
-        found.append(np.asarray(element[0]))
+def sample_of(found_in, most: int) -> tuple[np.ndarray, np.ndarray | None]:
+    """The first rows of (x, ...) batches, and their weights if there are."""
+    found, weights, count = [], [], 0
+    for x, *others in found_in:
+        found.append(np.asarray(x))
+        weights += [np.asarray(weight) for weight in others[1:]]
         count += len(found[-1])
         if count >= most:
             break
-    return np.concatenate(found)[:most]
+    weight = np.concatenate(weights)[:most] if weights else None
+    return np.concatenate(found)[:most], weight

@@ -22,8 +22,8 @@ def sentences(
     if share < FEW_CODES:
         found.append(
             f"{items:,} items share {distinct_codes:,} codes ({share:.1%}): a "
-            "search finds the class and cannot rank within it. Raise "
-            "`preserve`, or train for fewer epochs, if it must."
+            "search finds the class and cannot rank within it. If it must, "
+            'train with goal="search", a larger `preserve`, or fewer epochs.'
         )
     if trained is not None and trained - held_out > LARGE_GAP:
         found.append(

@@ -19,7 +19,9 @@ def columns(solver) -> int:
     return solver.preserve_rank if solver.preserve else 0
 
 
-def projection(rows: np.ndarray, solver) -> tuple[np.ndarray, np.ndarray]:
+def projection(
+    rows: np.ndarray, solver, weight: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """What p(x) = x P - offset is made of, from a sample.
 
     A component counts by the fourth root of its variance, halfway between as
@@ -30,21 +32,26 @@ def projection(rows: np.ndarray, solver) -> tuple[np.ndarray, np.ndarray]:
     Args:
         rows: [n, d], normalised.
         solver: config.Solver.
+        weight: [n] sample weights, or None.
 
     Returns:
-        P [d, r] and offset [r], float32.
+        P [d, r] and offset [r].
     """
     rank = columns(solver)
-    mean = rows.mean(axis=0, dtype=np.float64)
-    directions, variances = _principal(rows - mean, rank)
+    share = np.full(len(rows), 1.0) if weight is None else weight
+    share = (share / np.sum(share, dtype=np.float64))[:, None]
+    mean = np.sum(share * rows, axis=0)
+    directions, variances = _principal(np.sqrt(share) * (rows - mean), rank)
     out = np.zeros((rows.shape[1], rank))
-    found = variances > 1e-12 * max(variances.max(initial=0), 1e-30)
-    kept = np.flatnonzero(found)
+    least = 1e-12 * variances.max(initial=0)
+    # What rounding leaves of a constant is no component.
+    least = max(least, 1e-24 * np.sum(share * np.square(rows)))
+    kept = np.flatnonzero(variances > least)
     if len(kept):
-        share = variances[kept] / variances[kept[0]]
-        scale = solver.preserve * share**0.25 / np.sqrt(variances[kept])
+        relative = variances[kept] / variances[kept[0]]
+        scale = solver.preserve * relative**0.25 / np.sqrt(variances[kept])
         out[:, kept] = directions[:, kept] * scale
-    return out.astype(np.float32), (mean @ out).astype(np.float32)
+    return out, mean @ out
 
 
 def targets(y, x, projection, offset):
@@ -58,15 +65,23 @@ def targets(y, x, projection, offset):
     return tf.concat([y, tf.matmul(x, projection) - offset], axis=1)
 
 
-def _principal(centred, rank):
-    """Leading directions [d, k] and variances [k], k <= rank, by iteration."""
-    count, dim = centred.shape
+def _principal(rows, rank):
+    """Leading directions [d, k] and variances [k], k <= rank, by iteration.
+
+    Args:
+        rows: [n, d], whose squares sum up to the variances.
+        rank: how many at most.
+    """
+    count, dim = rows.shape
     rank = min(rank, dim, count)
     rng = np.random.default_rng(0)
     width = min(rank + _MORE_DIRECTIONS, dim)
     basis = np.linalg.qr(rng.normal(size=(dim, width)))[0]
     for _ in range(_POWER_STEPS):
-        basis = np.linalg.qr(centred.T @ (centred @ basis))[0]
-    _, values, turned = np.linalg.svd(centred @ basis, full_matrices=False)
+        basis = np.linalg.qr(rows.T @ (rows @ basis))[0]
+    _, values, turned = np.linalg.svd(rows @ basis, full_matrices=False)
     directions = basis @ turned[:rank].T
-    return directions, np.square(values[:rank]) / count
+    # A direction and its opposite are as good; rounding must not choose.
+    largest = np.abs(directions).argmax(axis=0)
+    directions *= np.sign(directions[largest, np.arange(rank)])
+    return directions, np.square(values[:rank])

@@ -10,7 +10,7 @@ def _preset(stages: str, **settings) -> TrainingConfig:
             "stages": Stages.parse(stages),
             "noise": 0.0,
             "normalization": "unit",
-            "preserve": 0.0,
+            "goal": "class",
             **settings,
         }
     )
