@@ -66,6 +66,7 @@ def export(
     """
     _check_arguments(formats, rows, quantized, check)
     onnx_file.check_opset(opset)
+    model.encoder.check_finite()
     described = metadata.describe(model, data, image_shape)
     served = graph.Served(
         graph.kernels_of(model), described, *graph.normalization_of(model)

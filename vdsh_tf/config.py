@@ -7,6 +7,7 @@ are derived from it; `CONTRIBUTING.md` adds one as an example.
 import dataclasses
 import math
 import numbers
+import secrets
 from collections.abc import Callable
 from typing import Any
 from typing import NamedTuple
@@ -36,6 +37,20 @@ def is_count(value, least: int = 1) -> bool:
         and not isinstance(value, bool)
         and int(value) >= least
     )
+
+
+def seed(value: int | None) -> int:
+    """`value`, or a number drawn for None; raises unless it can be a seed."""
+    if value is None:
+        return secrets.randbelow(2**31)
+    require(
+        is_count(value, 0) and value < 2**32,
+        "seed",
+        value,
+        "an integer from 0 to 4294967295 (2^32 - 1), or None",
+        "which draws one: random generators take no other",
+    )
+    return int(value)
 
 
 class Rule(NamedTuple):
@@ -89,13 +104,23 @@ def check_settings(settings) -> None:
     """Checks every field of a dataclass against its rule.
 
     None is allowed where it is the default: it leaves the choice open.
+    Numbers of NumPy become Python's, which every file format takes.
     """
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
         rule = field.metadata.get("rule", ANY)
         if value is None and field.default is None:
             continue
+        value = _plain(value)
         require(rule.holds(value), field.name, value, rule.text, rule.why)
+        object.__setattr__(settings, field.name, value)
+
+
+def _plain(value):
+    """A number of NumPy as one of Python, anything else as it is."""
+    if type(value).__module__ == "numpy" and getattr(value, "ndim", 1) == 0:
+        return value.item()
+    return value
 
 
 class NotInAlgorithm:

@@ -21,7 +21,9 @@ def available_bytes() -> int:
     return psutil.virtual_memory().available
 
 
-def check_memory(num_samples: int, dims, itemsize: int = 4) -> None:
+def check_memory(
+    num_samples: int, dims, itemsize: int = 4, say: bool = True
+) -> None:
     """Says what the state will need; raises if it does not fit."""
     need = needed_bytes(num_samples, dims, itemsize)
     formula = (
@@ -36,7 +38,8 @@ def check_memory(num_samples: int, dims, itemsize: int = 4) -> None:
             f"{free / 2**30:.2f} GiB. Use fewer samples or layers, or "
             'schedule="online", which keeps nothing per sample.'
         )
-    logging.info("The full schedule will keep %s.", formula)
+    if say:
+        logging.info("The full schedule will keep %s.", formula)
 
 
 class SampleStore(tf.Module):

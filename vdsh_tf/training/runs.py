@@ -97,6 +97,7 @@ def load_model(path: str) -> "VDSH":
         raise ValueError(
             f"{path} must hold a VDSH model. Received: {type(model).__name__}."
         )
+    model.encoder.check_finite()
     return model
 
 

@@ -245,7 +245,14 @@ def fit_online(model, config, split, done, callbacks, verbose):
 def _fit_full(model, config, split, stem, done, callbacks, verbose):
     optimization = config.optimization
     if stem is not None:
-        model.prepare(TrainingData(split.train.x, split.train.y))
+        data = TrainingData(split.train.x, split.train.y)
+        # As `fit` will: the state is about these very rows.
+        data = data.checked(
+            model.input_width,
+            model.num_classes,
+            scale_free=model.encoder.scale_free,
+        )
+        model.prepare(data)
         model.store.load(f"{stem}.npz")
     model.fit(
         split.train.x,
