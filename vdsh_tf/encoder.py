@@ -14,6 +14,7 @@ from vdsh_tf.data import inputs as inputs_lib
 from vdsh_tf.data import normalization as normalization_lib
 from vdsh_tf.initializers import LooksLinear
 
+MOST_LAYERS = 4096
 INITIALIZERS = ("looks_linear", "he_normal", "glorot_uniform")
 
 
@@ -63,11 +64,7 @@ class HashEncoder(entries.PlainModel):
         center: bool | None = None,
         **kwargs,
     ):
-        for name, value in (
-            ("layers", layers),
-            ("width", width),
-            ("bits", bits),
-        ):
+        for name, value in (("width", width), ("bits", bits)):
             config.require(
                 config.is_count(value),
                 name,
@@ -75,6 +72,13 @@ class HashEncoder(entries.PlainModel):
                 "an integer >= 1",
                 "or there is no network to train",
             )
+        config.require(
+            config.is_count(layers) and layers <= MOST_LAYERS,
+            "layers",
+            layers,
+            f"an integer from 1 to {MOST_LAYERS}",
+            "or there is no network, or it takes hours to build",
+        )
         if initializer not in INITIALIZERS:
             raise ValueError(
                 f"`initializer` must be one of {', '.join(INITIALIZERS)}. "
@@ -111,6 +115,7 @@ class HashEncoder(entries.PlainModel):
                 f"Received: input shape {tuple(input_shape)}."
             )
         dims = [dim] + [self.width] * (self.num_layers - 1) + [self.bits]
+        config.check_memory(self.num_layers, self.width, self.bits, dim)
         active = set(self._active_layers(self.grow_from))
         self.kernels = []
         for m in range(1, self.num_layers + 1):

@@ -1,5 +1,7 @@
 """One row of solver state per sample, for the full schedule."""
 
+import zipfile
+
 import numpy as np
 import psutil
 import tensorflow as tf
@@ -132,8 +134,14 @@ class SampleStore(tf.Module):
 
     def load(self, path: str) -> None:
         """Reads what `save` wrote for the same network and data."""
-        with np.load(path, allow_pickle=False) as data:
-            arrays = [data[f"v{i}"] for i in range(len(data.files))]
+        try:
+            with np.load(path, allow_pickle=False) as data:
+                arrays = [data[f"v{i}"] for i in range(len(data.files))]
+        except (OSError, LookupError, ValueError, zipfile.BadZipFile) as error:
+            raise ValueError(
+                f"{path} must hold the state of a run, but is damaged. Train "
+                f"anew in another run directory. Cause: {error}"
+            ) from error
         shapes = [tuple(v.shape) for v in self.variables]
         if [a.shape for a in arrays] != shapes:
             raise ValueError(
