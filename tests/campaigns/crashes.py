@@ -196,11 +196,12 @@ class Index:
         shutil.copy("codes-old.npy.json", "more.npy.json")
         _, about = code_files.read("more.npy")
         rng = np.random.default_rng(1)
-        self.old = HammingIndex(16, "hnsw", about["fingerprint"])
-        self.old.add(rng.integers(0, 256, (ADDED, 2), np.uint8))
+        old = HammingIndex(16, "hnsw", about["fingerprint"])
+        old.add(rng.integers(0, 256, (ADDED, 2), np.uint8))
+        old.save("index-old.npz")
 
     def before(self):
-        self.old.save("index.npz")
+        shutil.copy("index-old.npz", "index.npz")
 
     def work(self):
         flags = ("--codes=more.npy", "--index=faiss:index.npz", "--append")

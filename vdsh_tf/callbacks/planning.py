@@ -49,6 +49,10 @@ def plan(model, recipe, data, validation_data, given, epochs, initial_epoch):
         _warn_if_shallow(growth, epochs, model.encoder.num_layers)
     if model.algorithm.takes_optimizer:
         own.append(Watch(data.rows(1000), growth))
+    else:
+        # No rate to lower, and many a first sweep gives all rows one code.
+        rows = data.rows(1000)
+        own.append(Watch(rows, tries=0, look_at_codes=False))
     evaluates = any(isinstance(c, RetrievalEvaluation) for c in given)
     if validation_data is not None and not evaluates:
         trained = None if data.streamed else data.arrays

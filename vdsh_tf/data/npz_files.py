@@ -30,8 +30,15 @@ _DAMAGE = (
 )
 
 
-def read(path: str, names: Collection[str]) -> dict[str, np.ndarray]:
+def read(
+    path: str, names: Collection[str], rows: Collection[str] = ()
+) -> dict[str, np.ndarray]:
     """Those of the arrays `names` that the file holds.
+
+    Args:
+        path: the file.
+        names: of all arrays that are asked for.
+        rows: names among them that must not be a single number.
 
     Raises:
         ValueError: it is no .npz file, damaged, or has something else than
@@ -59,7 +66,8 @@ def read(path: str, names: Collection[str]) -> dict[str, np.ndarray]:
             f"{', '.join(others[:9]) or 'no arrays'}."
         )
     for name, array in arrays.items():
-        if not isinstance(array, np.ndarray) or array.ndim == 0:
+        is_array = isinstance(array, np.ndarray)
+        if not is_array or (name in rows and array.ndim == 0):
             raise ValueError(
                 f"`{name}` in {path} must be an array of rows. Received: "
                 f"{array!r:.80}."

@@ -22,7 +22,7 @@ NAMES = ("digits", *TFDS_NAMES, *GIST_OF, "nus_wide", "npz", "images")
 _FEATURE_KEYS = ("features", "x")
 _LABEL_KEYS = ("labels", "label", "y")
 _PARTS = ("x_train", "y_train", "x_test", "y_test")
-_NPZ_NAMES = (*_FEATURE_KEYS, *_LABEL_KEYS, *_PARTS, "image_shape")
+_NPZ_ROWS = (*_FEATURE_KEYS, *_LABEL_KEYS, *_PARTS)
 
 
 class Rows(NamedTuple):
@@ -135,7 +135,7 @@ def _check_network(urls):
 
 def _read_npz(path):
     _check_path(path, "npz", "the file with features and labels")
-    arrays = npz_files.read(path, _NPZ_NAMES)
+    arrays = npz_files.read(path, (*_NPZ_ROWS, "image_shape"), _NPZ_ROWS)
     x, y = _find_arrays(arrays, path)
     if x.dtype == np.float16:
         x = x.astype(np.float32)

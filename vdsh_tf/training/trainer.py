@@ -1,6 +1,7 @@
 """Trains a run from its settings: what `tools/train.py` calls."""
 
 import dataclasses
+import math
 import time
 
 import keras
@@ -9,6 +10,7 @@ from absl import logging
 
 from vdsh_tf import files
 from vdsh_tf import optimizers
+from vdsh_tf.callbacks import CollapsedError
 from vdsh_tf.callbacks import LayerConvergence
 from vdsh_tf.callbacks import RetrievalEvaluation
 from vdsh_tf.data import datasets
@@ -186,6 +188,7 @@ def evaluate_with_curves(
 
 def finish(directory, model, split, rows) -> dict:
     """Writes model, picture and, last, the metrics."""
+    _require_progress(rows)
     runs.save_model(model, directory.file("model.keras"))
     # Online, the dual is a multiple of the residual.
     online = model.algorithm.takes_optimizer
@@ -216,6 +219,16 @@ def finish(directory, model, split, rows) -> dict:
     directory.write_json("metrics.json", result)
     directory.remove_checkpoints()
     return result
+
+
+def _require_progress(rows):
+    """Refuses a run of which no epoch ended well: its weights are the first."""
+    if not any(math.isfinite(float(row["objective"])) for row in rows):
+        raise CollapsedError(
+            "Training must have a finite objective, but it diverged in every "
+            "epoch: the weights are those that it began with, and no model "
+            "was saved. Train another run with a smaller rate in its stages."
+        )
 
 
 def fit_online(model, config, split, done, callbacks, verbose):
