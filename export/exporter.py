@@ -66,10 +66,12 @@ def export(
     """
     _check_arguments(formats, rows, quantized, check)
     onnx_file.check_opset(opset)
+    model.encoder.check_finite()
     described = metadata.describe(model, data, image_shape)
     served = graph.Served(
         graph.kernels_of(model), described, *graph.normalization_of(model)
     )
+    staging.check_targets(out, _targets(formats, quantized, image_shape))
     with staging.folder(out) as stage:
         built = _build(served, stage, formats, opset)
         reports, flips = [], None
@@ -81,6 +83,7 @@ def export(
             flips = runtimes.quantized_flips(built, rows)
         if check:
             reports = runtimes.check(model, described, built, rows)
+        staging.check_targets(out, built)
         paths = _publish(built, out)
     return Result(
         paths, described, _signatures(described, built), reports, flips
@@ -103,6 +106,17 @@ def _check_arguments(formats, rows, quantized, check):
             "`rows` of training data must be given to check the runtimes and "
             "to quantise. Received: none."
         )
+
+
+def _targets(formats, quantized, image_shape):
+    """Names that an export will write."""
+    names = {
+        "onnx": [runtimes.ONNX, *([runtimes.PIXELS] if image_shape else [])],
+        "litert": [runtimes.LITERT],
+        "saved_model": [runtimes.SAVED_MODEL, runtimes.MODELS_CONFIG],
+    }
+    found = [name for kind in formats for name in names[kind]]
+    return [*found, *([runtimes.QUANTIZED] if quantized else [])]
 
 
 def _build(served, stage, formats, opset):

@@ -4,10 +4,13 @@ import contextlib
 import glob
 import os
 import shutil
+from collections.abc import Iterable
 from collections.abc import Iterator
 
 import filelock
 
+# Name of what is a folder, with one folder per version.
+FOLDER = "saved_model"
 _PREFIX = ".partial-"
 _LOCK = ".export.lock"
 
@@ -42,6 +45,28 @@ def folder(out: str) -> Iterator[str]:
             ) from error
         undo.callback(shutil.rmtree, stage, ignore_errors=True)
         yield stage
+
+
+def check_targets(out: str, names: Iterable[str]) -> None:
+    """Raises if one of the files or folders cannot take its place in `out`.
+
+    Renames follow each other: the last must not fail when the first are done.
+    """
+    for name in names:
+        path = os.path.join(out, name)
+        is_folder = name == FOLDER
+        if os.path.lexists(path) and os.path.isdir(path) != is_folder:
+            kind = ("file", "folder")
+            raise OSError(
+                f"{path} must be a {kind[is_folder]}, which an export writes "
+                f"to; it is a {kind[not is_folder]}. Nothing was written. "
+                "Remove it, or give another folder."
+            )
+        if is_folder and os.path.isdir(path) and not os.access(path, os.W_OK):
+            raise OSError(
+                f"{path} must be a folder that can be written. Nothing was "
+                "written."
+            )
 
 
 def next_version(base: str) -> int:

@@ -702,15 +702,11 @@ class PythonDataTest(KerasTestCase):
 
         broken = self.x.copy()
         broken[-3] = np.nan
-        with self.assertRaisesRegex(
-            (ValueError, tf.errors.InvalidArgumentError), "finite"
-        ):
+        with self.assertRaisesRegex(ValueError, "finite"):
             fit(broken, self.y)
         labels = self.y.copy()
         labels[-1] = 3
-        with self.assertRaisesRegex(
-            tf.errors.InvalidArgumentError, "from 0 to 2"
-        ):
+        with self.assertRaisesRegex(ValueError, "from 0 to 2"):
             fit(self.x, labels)
         with self.assertRaisesRegex(ValueError, "Labels must be integers"):
             fit(self.x, self.y.astype(float))

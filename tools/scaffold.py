@@ -82,6 +82,8 @@ def _run(work, args_class, doc, argv):
     prog = program(work)
     try:
         args, verbose = _parse(args_class, doc, prog, argv)
+        # Whatever other programs of this user run on.
+        os.environ["KERAS_BACKEND"] = "tensorflow"
         with quiet.messages(verbose):
             work(args)
         sys.stdout.flush()

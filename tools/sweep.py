@@ -121,19 +121,41 @@ def compare(
     """Metrics of another method on the same split: read or computed."""
     from vdsh_tf.evaluation import splits
     from vdsh_tf.research.baselines import registry
+    from vdsh_tf.training import provenance
 
     path = os.path.join(out, f"{name}.json")
+    data = provenance.digest(split)
     if os.path.isfile(path):
-        with open(path) as f:
-            return json.load(f)
+        return read_comparison(path, data)
     fitted = registry.make(method, bits, seed)
     start = time.perf_counter()
     fitted.fit(split.train.x, split.train.y)
     seconds = time.perf_counter() - start
     result, _ = splits.evaluate(fitted.encode, split, bits)
     result["train_seconds"] = seconds
+    result["data_sha256"] = data
     files.write_text(path, json.dumps(result, indent=2) + "\n")
     return result
+
+
+def read_comparison(path: str, data: str) -> dict:
+    """An earlier comparison, refused unless it was made on the same data."""
+    try:
+        with open(path) as f:
+            found = json.load(f)
+        same = found["data_sha256"] == data and set(KEYS) <= set(found)
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"{path} must be a comparison that this tool wrote for the same "
+            f"data; it is none. Remove it. Cause: {error!r}"
+        ) from error
+    if not same:
+        raise ValueError(
+            f"{path} must be about the data of this sweep, or its numbers are "
+            "those of another one; it has other rows or another split. Give "
+            "another --out or --name, or remove it."
+        )
+    return found
 
 
 def measure(args: Args) -> dict:

@@ -5,6 +5,7 @@ serving client work where TensorFlow is not installed.
 """
 
 import importlib
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
     from vdsh_tf.training.estimator import HashTransformer
 
 __version__ = "0.2.0"
+
+OTHER_BACKEND = (
+    "vdsh_tf needs Keras' TensorFlow backend: the solver is written in "
+    "TensorFlow. Set KERAS_BACKEND=tensorflow before Keras is imported."
+)
 
 _HOMES = {
     "VDSH": "vdsh_tf.model",
@@ -58,7 +64,13 @@ __all__ = [
 def __getattr__(name: str):
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
+    try:
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+    except ModuleNotFoundError as error:
+        # Keras asks for the backend's package first.
+        if os.environ.get("KERAS_BACKEND", "tensorflow") != "tensorflow":
+            raise ImportError(OTHER_BACKEND) from error
+        raise
     globals()[name] = value
     return value
 

@@ -7,6 +7,8 @@ are derived from it; `CONTRIBUTING.md` adds one as an example.
 import dataclasses
 import math
 import numbers
+import os
+import secrets
 from collections.abc import Callable
 from typing import Any
 from typing import NamedTuple
@@ -36,6 +38,69 @@ def is_count(value, least: int = 1) -> bool:
         and not isinstance(value, bool)
         and int(value) >= least
     )
+
+
+# Of a weight in float32: itself, its move and the two moments of Adam.
+_BYTES_OF_A_WEIGHT = 4 * 4
+
+
+def weight_bytes(layers: int, width: int, bits: int, inputs: int = 1) -> int:
+    """Memory that the weights of a network take in training.
+
+    Args:
+        layers, width, bits: of the network.
+        inputs: width of its input; 1 while it is not known.
+    """
+    if layers == 1:
+        return _BYTES_OF_A_WEIGHT * inputs * bits
+    hidden = inputs * width + (layers - 2) * width**2
+    return _BYTES_OF_A_WEIGHT * (hidden + width * bits)
+
+
+def check_memory(
+    layers: int,
+    width: int,
+    bits: int,
+    inputs: int = 1,
+    available: int | None = None,
+) -> None:
+    """Refuses a network that cannot fit in memory, before any work.
+
+    Args:
+        layers, width, bits, inputs: see `weight_bytes`.
+        available: bytes; default the memory of this machine.
+    """
+    available = available or _memory()
+    need = weight_bytes(layers, width, bits, inputs)
+    if available is not None and need > available:
+        raise ValueError(
+            f"`layers`={layers}, `width`={width} and `bits`={bits} must make "
+            "a network that fits in memory. Its weights, with their moves and "
+            f"moments, take about {need / 1e9:,.0f} GB, and there are "
+            f"{available / 1e9:,.1f} GB. Make one of them smaller."
+        )
+
+
+def _memory():
+    """Bytes of memory of this machine; None where nobody says."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def seed(value: int | None) -> int:
+    """`value`, or a number drawn for None; raises unless it can be a seed."""
+    if value is None:
+        return secrets.randbelow(2**31)
+    require(
+        is_count(value, 0) and value < 2**32,
+        "seed",
+        value,
+        "an integer from 0 to 4294967295 (2^32 - 1), or None",
+        "which draws one: random generators take no other",
+    )
+    return int(value)
 
 
 class Rule(NamedTuple):
@@ -70,6 +135,18 @@ SHARE_OR_ZERO = Rule(
 SWITCH = Rule(
     "True or False", "as it is a switch", lambda v: isinstance(v, bool)
 )
+TEXT = Rule("text", "as it is a name", lambda v: isinstance(v, str))
+# Sweeps and steps are written out in the graph, one after the other.
+FEW = Rule(
+    "an integer from 1 to 100",
+    "or nothing is computed; more would take hours to trace",
+    lambda v: is_count(v) and v <= 100,
+)
+SCHEDULE = Rule(
+    "online or full",
+    "the two ways to run Algorithm 1",
+    lambda v: v in ("online", "full"),
+)
 ANY = Rule("any value", "", lambda v: True)
 
 
@@ -89,13 +166,23 @@ def check_settings(settings) -> None:
     """Checks every field of a dataclass against its rule.
 
     None is allowed where it is the default: it leaves the choice open.
+    Numbers of NumPy become Python's, which every file format takes.
     """
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
         rule = field.metadata.get("rule", ANY)
         if value is None and field.default is None:
             continue
+        value = _plain(value)
         require(rule.holds(value), field.name, value, rule.text, rule.why)
+        object.__setattr__(settings, field.name, value)
+
+
+def _plain(value):
+    """A number of NumPy as one of Python, anything else as it is."""
+    if type(value).__module__ == "numpy" and getattr(value, "ndim", 1) == 0:
+        return value.item()
+    return value
 
 
 class NotInAlgorithm:
@@ -150,7 +237,7 @@ class Solver:
         full=0.7,
     )
     code_steps: int | None = solver_setting(
-        COUNT, "Sub-gradient steps for each hidden code.", online=1, full=1
+        FEW, "Sub-gradient steps for each hidden code.", online=1, full=1
     )
     margin: float | None = solver_setting(
         NOT_NEGATIVE,
@@ -167,7 +254,7 @@ class Solver:
         full=0.2,
     )
     sweeps: int | None = solver_setting(
-        COUNT, "Iterations of lines 5-13 on each batch.", online=1
+        FEW, "Iterations of lines 5-13 on each batch.", online=1
     )
     shared_step: bool | None = solver_setting(
         SWITCH,

@@ -9,15 +9,17 @@ import tensorflow as tf
 from vdsh_tf import config
 from vdsh_tf import network
 from vdsh_tf import recipes
+from vdsh_tf.data import entries
 from vdsh_tf.data import inputs as inputs_lib
 from vdsh_tf.data import normalization as normalization_lib
 from vdsh_tf.initializers import LooksLinear
 
+MOST_LAYERS = 4096
 INITIALIZERS = ("looks_linear", "he_normal", "glorot_uniform")
 
 
 @keras.saving.register_keras_serializable("vdsh_tf")
-class HashEncoder(keras.Model):
+class HashEncoder(entries.PlainModel):
     """The network F of the paper, the part that is served.
 
     Maps raw vectors [batch, d] to the embedding F(x) >= 0, [batch, K]; a code
@@ -39,7 +41,8 @@ class HashEncoder(keras.Model):
         initializer: "looks_linear", "he_normal" or "glorot_uniform".
         grow_from: number of layers that do not start as identities; None
             means 4 (or all, if there are fewer).
-        seed: integer; equal seeds give equal starting weights.
+        seed: integer >= 0; equal seeds give equal starting weights. None
+            draws one, which is an attribute and saved.
         normalization: what a row goes through before its length is set to
             one: "unit", nothing; "center", the mean row is taken off;
             "standardize", and each column is divided by its deviation;
@@ -61,11 +64,7 @@ class HashEncoder(keras.Model):
         center: bool | None = None,
         **kwargs,
     ):
-        for name, value in (
-            ("layers", layers),
-            ("width", width),
-            ("bits", bits),
-        ):
+        for name, value in (("width", width), ("bits", bits)):
             config.require(
                 config.is_count(value),
                 name,
@@ -73,6 +72,13 @@ class HashEncoder(keras.Model):
                 "an integer >= 1",
                 "or there is no network to train",
             )
+        config.require(
+            config.is_count(layers) and layers <= MOST_LAYERS,
+            "layers",
+            layers,
+            f"an integer from 1 to {MOST_LAYERS}",
+            "or there is no network, or it takes hours to build",
+        )
         if initializer not in INITIALIZERS:
             raise ValueError(
                 f"`initializer` must be one of {', '.join(INITIALIZERS)}. "
@@ -87,17 +93,17 @@ class HashEncoder(keras.Model):
                 f"Received: normalization={normalization!r}."
             )
         super().__init__(**kwargs)
-        self.num_layers = layers
-        self.width = width
-        self.bits = bits
+        self.num_layers = int(layers)
+        self.width = int(width)
+        self.bits = int(bits)
         self.initializer = initializer
         if grow_from is None:
-            grow_from = min(layers, recipes.FIRST_DEPTH)
-        self.grow_from = grow_from
-        self.seed = seed
+            grow_from = min(self.num_layers, recipes.FIRST_DEPTH)
+        self.seed = config.seed(seed)
         self.normalization = normalization
-        self._depth = layers
+        self._depth = self.num_layers
         self._active_layers(grow_from)
+        self.grow_from = int(grow_from)
 
     def build(self, input_shape):
         if self.built:
@@ -109,6 +115,7 @@ class HashEncoder(keras.Model):
                 f"Received: input shape {tuple(input_shape)}."
             )
         dims = [dim] + [self.width] * (self.num_layers - 1) + [self.bits]
+        config.check_memory(self.num_layers, self.width, self.bits, dim)
         active = set(self._active_layers(self.grow_from))
         self.kernels = []
         for m in range(1, self.num_layers + 1):
@@ -123,6 +130,7 @@ class HashEncoder(keras.Model):
         if self.normalization in ("auto", "standardize"):
             # Zeros as long as no data was seen.
             self.scale = self._add_statistic("scale", dim)
+        self.input_spec = keras.layers.InputSpec(ndim=2, axes={-1: dim})
         self.built = True
 
     def compute_output_shape(self, input_shape):
@@ -188,6 +196,27 @@ class HashEncoder(keras.Model):
         return normalization_lib.simplified(mean, scale)
 
     @property
+    def scale_free(self) -> bool:
+        """Whether a factor on a row leaves its code as it is."""
+        if self.normalization == "unit":
+            return True
+        arrays = self.normalization_arrays() if self.adapted else (0,)
+        return all(array is None for array in arrays)
+
+    def check_finite(self) -> None:
+        """Raises if a weight is NaN or infinite: all codes would be wrong."""
+        for variable in (*self.kernels, self.mean, self.scale):
+            if variable is None:
+                continue
+            if not np.isfinite(keras.ops.convert_to_numpy(variable)).all():
+                raise ValueError(
+                    "The weights of an encoder must be finite, or all codes "
+                    f"are wrong. Received: NaN or inf in {variable.name}. "
+                    "Its training diverged, or its file is damaged: train "
+                    "anew, with a smaller rate."
+                )
+
+    @property
     def normalization_kind(self) -> str:
         """What is done at present: "unit", "center" or "standardize"."""
         mean, scale = self.normalization_arrays()
@@ -248,7 +277,7 @@ class HashEncoder(keras.Model):
                     f"network built with grow_from={self.grow_from}. Build "
                     f"it with grow_from={depth}, or keep the depth."
                 )
-        self._depth = depth
+        self._depth = int(depth)
 
     def fingerprint(self) -> str:
         """32 hex digits that tell encoders with different codes apart."""

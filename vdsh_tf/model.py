@@ -14,6 +14,7 @@ from vdsh_tf import recipes
 from vdsh_tf.callbacks import planning
 from vdsh_tf.callbacks.convergence import LayerMean
 from vdsh_tf.data import batches
+from vdsh_tf.data import entries
 from vdsh_tf.data import inputs
 from vdsh_tf.data import normalization
 from vdsh_tf.data import tensors
@@ -27,7 +28,7 @@ from vdsh_tf.solver import schedules
 
 
 @keras.saving.register_keras_serializable("vdsh_tf")
-class VDSH(keras.Model):
+class VDSH(entries.CheckedModel):
     """Very Deep Supervised Hashing.
 
     ```python
@@ -76,7 +77,7 @@ class VDSH(keras.Model):
         solver = (solver or config_lib.Solver()).resolved(schedule)
         super().__init__(**kwargs)
         self._check_precision()
-        self.num_classes = num_classes
+        self.num_classes = int(num_classes)
         self.schedule = schedule
         self.solver = solver
         self.algorithm = algorithm
@@ -93,8 +94,9 @@ class VDSH(keras.Model):
         )
         self.objective_metric = keras.metrics.Mean(name="objective")
         self.accuracy_metric = keras.metrics.Mean(name="accuracy")
-        self.layer_residual = LayerMean(layers, name="layer_residual")
-        self.layer_dual = LayerMean(layers, name="layer_dual")
+        depth = self.encoder.num_layers
+        self.layer_residual = LayerMean(depth, name="layer_residual")
+        self.layer_dual = LayerMean(depth, name="layer_dual")
 
     def _check_precision(self):
         policy = self.dtype_policy
@@ -148,6 +150,7 @@ class VDSH(keras.Model):
         steps_per_execution: int = 1,
         jit_compile="auto",
         run_eagerly: bool = False,
+        **others,
     ):
         """Chooses how the moves of a batch are applied, and how `fit` trains.
 
@@ -161,7 +164,10 @@ class VDSH(keras.Model):
                 at the optimizer's own rate. With an optimizer of yours, its
                 rate is that of the first stage, and its weight decay counts.
             steps_per_execution, jit_compile, run_eagerly: as in Keras.
+            **others: refused: Algorithm 1 has its own objective, and metrics
+                are those of retrieval.
         """
+        entries.refuse_losses(others)
         self._compile_args = {
             "optimizer": optimizer,
             "steps_per_execution": steps_per_execution,
@@ -182,6 +188,7 @@ class VDSH(keras.Model):
             run_eagerly=run_eagerly,
         )
 
+    @tensors.explained()
     def fit(
         self,
         x=None,
@@ -207,14 +214,18 @@ class VDSH(keras.Model):
         schedule needs all data at hand: pass arrays or a finite dataset, in a
         fixed order.
         """
+        self.require_compiled()
         data = TrainingData(x, y, sample_weight, batch_size, shuffle)
-        width = self.encoder.kernels[0].shape[0] if self.built else None
+        scale_free = self.encoder.scale_free
         data, held_out = data.checked(
-            width, self.num_classes, self.encoder.seed
+            self.input_width, self.num_classes, self.encoder.seed, scale_free
         ).split(validation_split)
         data = data.weighted(class_weight, self.num_classes)
         validation_data, seen = training_data.validation(
-            held_out or validation_data
+            held_out or validation_data,
+            data.width,
+            self.num_classes,
+            scale_free,
         )
         self.build((None, data.width))
         if not self.encoder.adapted:
@@ -276,12 +287,17 @@ class VDSH(keras.Model):
 
     def prepare(self, data):
         """Rows with their places in the store of the full schedule."""
-        return self.algorithm.prepare(
+        store = self.store
+        prepared = self.algorithm.prepare(
             self.weights_as_tensors(),
             data.x if data.streamed else data.arrays,
             self.solver,
             self.encoder.normalize,
         )
+        if self.store is not store:
+            # A traced step would go on with the old one.
+            self.train_function = None
+        return prepared
 
     def train_step(self, data):
         x, y, weight = keras.utils.unpack_x_y_sample_weight(data)
@@ -321,12 +337,17 @@ class VDSH(keras.Model):
 
     def encode(self, x, batch_size: int = 1024) -> np.ndarray:
         """Packed codes of raw features: [n, d] -> [n, ceil(K/8)] uint8."""
-        if not self.built:
+        self.require_weights()
+        self._require_size(batch_size)
+        # Batches would give codes in an order that nobody knows.
+        x = inputs.check_features(x, self.input_width, self.encoder.scale_free)
+        embedding = keras.Model.predict(self, x, batch_size, verbose=0)
+        if not np.isfinite(embedding).all():
+            self.encoder.check_finite()
             raise ValueError(
-                "The model has no weights yet: `fit` it or load it first."
+                "Embeddings must be finite, but leave the range of float32: "
+                "the weights are far too large. Train anew, at a smaller rate."
             )
-        x = inputs.check_features(x, self.encoder.kernels[0].shape[0])
-        embedding = self.predict(x, batch_size=batch_size, verbose=0)
         return codes.pack(codes.binarize(embedding))
 
     def set_depth(self, depth: int) -> None:

@@ -5,6 +5,7 @@ import tempfile
 
 import matplotlib.image
 import numpy as np
+import PIL.Image
 from absl.testing import absltest
 from absl.testing import parameterized
 
@@ -42,6 +43,31 @@ class ImagesTest(case.TestCase):
         self.assertEqual(split.train.x.dtype, np.uint8)
         self.assert_equal(split.train.x, self.pixels[order].reshape(12, -1))
         self.assert_equal(split.train.y, [0] * 4 + [1] * 4 + [2] * 4)
+
+    @parameterized.parameters("link", "fifo", "device", "folder")
+    def test_what_only_seems_to_be_a_picture(self, kind):
+        path = os.path.join(self.folder, "cat", "zz.png")
+        if kind == "fifo":
+            os.mkfifo(path)
+        elif kind == "folder":
+            os.mkdir(path)
+        else:
+            os.symlink("/dev/zero" if kind == "device" else "nowhere", path)
+        for call in (
+            self.load,
+            lambda: streams.open_rows(os.path.dirname(path), (6, 4, 3)),
+        ):
+            with self.assertRaisesRegex(ValueError, "zz.png must be a file"):
+                call()
+
+    @parameterized.parameters("gif", "bmp")
+    def test_grey_from_colours(self, ending):
+        grey = np.arange(48, dtype=np.uint8).reshape(6, 8)
+        colours = np.repeat(grey[..., None], 3, axis=-1)
+        path = os.path.join(self.folder, f"one.{ending}")
+        PIL.Image.fromarray(colours).save(path)
+        got = images.decode(path, (6, 8, 1))
+        self.assertLessEqual(np.abs(got - grey.reshape(-1)).max(), 1)
 
     def test_queries_are_drawn(self):
         split = datasets.load("images", path=self.folder, queries_per_class=1)

@@ -187,6 +187,24 @@ class AtomicTest(parameterized.TestCase):
                 self.export(out, check=False)
         assert pathlib.Path(path).read_text() == "a file, not a folder"
 
+    @parameterized.parameters(
+        ("saved_model", open),
+        ("encoder_pixels.onnx", os.mkdir),
+        ("models.config", os.mkdir),
+    )
+    def test_a_target_in_the_way(self, name, make):
+        """Nothing is published where the last of the renames would fail."""
+        out = os.path.join(export_fixtures.folder(), "export")
+        os.makedirs(out)
+        path = os.path.join(out, name)
+        if make is open:
+            pathlib.Path(path).write_text("mine")
+        else:
+            make(path)
+        with self.assertRaisesRegex(OSError, f"{name} must be a"):
+            export_all(out)
+        self.assertEqual(os.listdir(out), [name])
+
     def test_two_exports_to_one_folder(self):
         out = export_fixtures.folder()
         with (

@@ -38,6 +38,13 @@ class SweepTest(tool_runner.ToolTestCase):
         with open(path, "w") as f:
             json.dump({**found, "map": 0.1234}, f)
         self.assertIn("0.1234", run_tool("sweep", *flags)[0])
+        # So is a comparison, if it was made on this data.
+        with open("sweep/digits-lsh-8bits-seed0.json", "w") as f:
+            json.dump({**other, "data_sha256": "0" * 64}, f)
+        _, error = run_tool("sweep", *flags)
+        self.assertRegex(error, "lsh-8bits-seed0.json must be about the data")
+        with open("sweep/digits-lsh-8bits-seed0.json", "w") as f:
+            json.dump(other, f)
         # Data that has moved is the same data; other queries are not.
         text, error = run_tool("sweep", *flags, "--data_dir=elsewhere")
         self.assertIsNone(error)

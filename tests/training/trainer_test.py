@@ -277,6 +277,22 @@ class RunsTest(case.TestCase):
         one = _config(stages=Stages.parse("1:1:1e-3"))
         self.assertEqual(one.weight_bytes, 16 * 8)
 
+    @parameterized.parameters(
+        ({"source": 3, "optimization": {}}, "source is 3"),
+        ({"optimization": []}, "optimization is"),
+        ({"optimization": {"stages": 3}}, "stages as text"),
+        ({"optimization": {}}, "stages"),
+        (
+            {"schedule": ["x"], "optimization": {"stages": None}},
+            "online or full",
+        ),
+        ({"source": {"path": 3}, "optimization": {"stages": None}}, "text"),
+        ({"stages": 5}, "stages as text"),
+    )
+    def test_config_of_other_types(self, data, message):
+        with self.assertRaisesRegex(ValueError, message):
+            TrainingConfig.from_json(data)
+
     def test_depth_and_epochs_adapt_the_stages(self):
         stages = Stages.parse("4:3:1e-3,16:3:1e-3,48:2:1e-4")
         config = _config(stages=stages).with_layers(8).with_epochs(9)

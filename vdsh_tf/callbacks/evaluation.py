@@ -123,7 +123,9 @@ def _first_rows(batches):
     xs, ys, count = [], [], 0
     for x, y, *_ in batches:
         xs.append(np.asarray(x))
-        ys.append(np.asarray(y))
+        y = np.asarray(y)
+        # A single column of class numbers is no multi-hot row.
+        ys.append(y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y)
         count += len(xs[-1])
         if count >= MOST_ROWS:
             break

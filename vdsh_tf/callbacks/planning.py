@@ -2,6 +2,7 @@
 
 import os
 import sys
+import warnings
 
 import keras
 import tensorflow as tf
@@ -45,13 +46,31 @@ def plan(model, recipe, data, validation_data, given, epochs, initial_epoch):
         own.append(Announcement(f"Recipe: {recipe}"))
     if growth is not None:
         _check_rates(given)
+        _warn_if_shallow(growth, epochs, model.encoder.num_layers)
     if model.algorithm.takes_optimizer:
         own.append(Watch(data.sample(1000)[0], growth))
+    else:
+        # No rate to lower, and many a first sweep gives all rows one code.
+        rows, _ = data.sample(1000)
+        own.append(Watch(rows, tries=0, look_at_codes=False))
     evaluates = any(isinstance(c, RetrievalEvaluation) for c in given)
     if validation_data is not None and not evaluates:
         trained = None if data.streamed else data.arrays
         own += held_out_evaluation(validation_data, trained)
     return recipe, [*own, *given]
+
+
+def _warn_if_shallow(growth, epochs, layers):
+    """Says before training that it will end before all layers have joined."""
+    last = growth.stage_at(epochs - 1)[0].layers if epochs else layers
+    if last < layers:
+        warnings.warn(
+            f"Training ends after epoch {epochs} with {last} of {layers} "
+            f"layers: the stages take {growth.epochs} epochs. The other "
+            f"layers stay identities. Give epochs={growth.epochs}, or shorter "
+            "stages.",
+            stacklevel=4,
+        )
 
 
 def _restores(callback):

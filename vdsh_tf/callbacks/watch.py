@@ -26,13 +26,24 @@ class Watch(keras.callbacks.Callback):
     Args:
         rows: [n, d], raw rows to look at.
         growth: GrowDepth that sets the rates, or None.
+        tries: times that training goes back before it stops; 0 where there is
+            no rate to lower.
+        look_at_codes: whether one code for all rows counts as broken down.
     """
 
     TRIES = 3
     SLOWER = 0.3
 
-    def __init__(self, rows, growth: GrowDepth | None = None):
+    def __init__(
+        self,
+        rows,
+        growth: GrowDepth | None = None,
+        tries: int = TRIES,
+        look_at_codes: bool = True,
+    ):
         super().__init__()
+        self.most_tries = tries
+        self.look_at_codes = look_at_codes
         self.rows = rows
         self.growth = growth
         self.tries = 0
@@ -51,13 +62,15 @@ class Watch(keras.callbacks.Callback):
             return
         self.model.set_weights(self._good)
         self.tries += 1
-        if self.tries > self.TRIES:
+        if self.tries > self.most_tries:
+            before = f", as {self.most_tries} times before, each time at"
+            before = f"{before} smaller rates" if self.most_tries else ""
             raise CollapsedError(
                 f"Training must lead to finite weights and different codes; "
-                f"after epoch {epoch + 1} {broken}, as {self.TRIES} times "
-                "before, each time at smaller rates. The weights are those of "
-                "the last good epoch. Look at the features (constant? huge?), "
-                "or train with a smaller `rate` in the recipe."
+                f"after epoch {epoch + 1} {broken}{before}. The weights are "
+                "those of the last good epoch. Look at the features "
+                "(constant? huge?), or train with a smaller `rate` in the "
+                "recipe, or other penalties."
             )
         warnings.warn(
             f"After epoch {epoch + 1} {broken}. Training goes back to the "
@@ -77,6 +90,6 @@ class Watch(keras.callbacks.Callback):
             return "the weights are not finite"
         distinct = len(np.unique(codes.pack(embedding > 0), axis=0))
         logs["distinct_codes"] = distinct
-        if distinct == 1 and len(self.rows) > 1:
+        if self.look_at_codes and distinct == 1 and len(self.rows) > 1:
             return "all items have one code"
         return None

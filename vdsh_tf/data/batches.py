@@ -50,13 +50,23 @@ def perturb(rows, noise: float, dropout: float, seed):
         seed: two integers.
     """
     if noise:
-        length = tf.norm(rows, axis=1, keepdims=True)
+        length = _length(rows)
         rows += noise / rows.shape[1] ** 0.5 * length * _specks(rows, seed)
     if dropout:
         other = tf.add(seed, 1)
         chance = tf.random.stateless_uniform(tf.shape(rows), other)
         rows = tf.where(chance < dropout, 0.0, rows)
     return rows
+
+
+def _length(rows):
+    """Length of each row [batch, 1], also where squares leave float32."""
+    length = tf.norm(rows, axis=1, keepdims=True)
+    peak = tf.reduce_max(tf.abs(rows), axis=1, keepdims=True)
+    # Where neither happens, the usual sum counts, to the bit.
+    usual = (peak < 2.0**50) & (peak > 2.0**-50)
+    small = tf.math.divide_no_nan(rows, peak)
+    return tf.where(usual, length, peak * tf.norm(small, axis=1, keepdims=True))
 
 
 def _specks(rows, seed):

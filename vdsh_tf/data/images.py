@@ -1,6 +1,7 @@
 """Image files as rows of pixels, decoded by TensorFlow."""
 
 import os
+import re
 
 import numpy as np
 
@@ -11,6 +12,8 @@ def list_files(folder: str) -> list[str]:
     """Names of the image files in a folder, in order."""
     found = sorted(os.listdir(folder))
     names = [name for name in found if name.lower().endswith(ENDINGS)]
+    for name in names:
+        _check_file(os.path.join(folder, name))
     if not names:
         raise ValueError(
             f"The folder must hold image files ({', '.join(ENDINGS)}). "
@@ -82,15 +85,32 @@ def read_classes(
     return x, np.array(labels), shape
 
 
+def _check_file(path):
+    """Refuses what would be waited for, or has no end."""
+    if not os.path.isfile(path):
+        raise ValueError(
+            f"{path} must be a file, as its ending says. Received: a folder, "
+            "a pipe, a device or a link that leads nowhere. Remove it."
+        )
+
+
 def _decode(path, channels):
     import tensorflow as tf
 
+    _check_file(path)
     try:
-        return tf.io.decode_image(
-            tf.io.read_file(path), channels=channels, expand_animations=False
+        data = tf.io.read_file(path)
+        # Of GIF and BMP, TensorFlow makes no grey ones.
+        grey = channels == 1 and data.numpy()[:2] in (b"GI", b"BM")
+        image = tf.io.decode_image(
+            data, channels=0 if grey else channels, expand_animations=False
         )
-    except tf.errors.InvalidArgumentError as error:
+        if grey and image.shape[-1] > 1:
+            image = tf.image.rgb_to_grayscale(image[..., :3])
+        return image
+    except tf.errors.OpError as error:
+        cause = re.sub(r"\{\{.*?\}\} |\[Op:.*", "", error.message)
         raise ValueError(
             f"{path} must be an image, but cannot be decoded. Remove or "
-            f"repair it. Cause: {error.message}"
+            f"repair it. Cause: {cause.strip()}"
         ) from error

@@ -12,6 +12,7 @@ import numpy as np
 from vdsh_tf import files
 from vdsh_tf.data import gist
 from vdsh_tf.data import images
+from vdsh_tf.data import npz_files
 from vdsh_tf.data import nus_wide
 
 TFDS_NAMES = ("mnist", "fashion_mnist", "cifar10")
@@ -20,6 +21,8 @@ GIST_OF = {"mnist_gist": "mnist", "cifar10_gist": "cifar10"}
 NAMES = ("digits", *TFDS_NAMES, *GIST_OF, "nus_wide", "npz", "images")
 _FEATURE_KEYS = ("features", "x")
 _LABEL_KEYS = ("labels", "label", "y")
+_PARTS = ("x_train", "y_train", "x_test", "y_test")
+_NPZ_ROWS = (*_FEATURE_KEYS, *_LABEL_KEYS, *_PARTS)
 
 
 class Rows(NamedTuple):
@@ -132,14 +135,7 @@ def _check_network(urls):
 
 def _read_npz(path):
     _check_path(path, "npz", "the file with features and labels")
-    try:
-        with np.load(path, allow_pickle=False) as data:
-            arrays = dict(data)
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(
-            f"{path} must be a .npz file of plain arrays, as `np.savez` "
-            f"writes it. Cause: {error}"
-        ) from error
+    arrays = npz_files.read(path, (*_NPZ_ROWS, "image_shape"), _NPZ_ROWS)
     x, y = _find_arrays(arrays, path)
     if x.dtype == np.float16:
         x = x.astype(np.float32)
@@ -188,11 +184,7 @@ def _without_empty_rows(rows, path):
 
 def _find_arrays(data, path):
     if "x_train" in data and "y_train" in data:
-        parts = [s for s in ("train", "test") if f"x_{s}" in data]
-        return (
-            np.concatenate([data[f"x_{s}"] for s in parts]),
-            np.concatenate([data[f"y_{s}"] for s in parts]),
-        )
+        return _put_together(data, path)
     x = next((data[k] for k in _FEATURE_KEYS if k in data), None)
     found = [data[k] for k in _LABEL_KEYS if k in data]
     # Some files keep the names of their labels under one of these keys.
@@ -204,6 +196,22 @@ def _find_arrays(data, path):
             f"{', '.join(sorted(data)) or 'no arrays'}."
         )
     return x, y
+
+
+def _put_together(data, path):
+    """Training and test rows of a file that keeps them apart."""
+    parts = [s for s in ("train", "test") if f"x_{s}" in data]
+    try:
+        return (
+            np.concatenate([data[f"x_{s}"] for s in parts]),
+            np.concatenate([data[f"y_{s}"] for s in parts]),
+        )
+    except (KeyError, ValueError) as error:
+        raise ValueError(
+            f"{path} must hold `x_train`, `y_train`, `x_test` and `y_test` "
+            "of equal widths. Received: "
+            f"{', '.join(f'{k} {data[k].shape}' for k in sorted(data))}."
+        ) from error
 
 
 def gist_cache_path(name: str) -> str:

@@ -4,9 +4,15 @@ A dataset is checked batch by batch inside its own pipeline, so that the
 training step carries no asserts.
 """
 
+import contextlib
+import re
+
 import tensorflow as tf
 
 from vdsh_tf.data import inputs
+
+# Around a sentence of this module in TensorFlow's report.
+_BEGIN, _END = "vdsh_tf says: ", " (end)"
 
 
 def checked_dataset(
@@ -22,24 +28,21 @@ def checked_dataset(
     _check_spec(dataset, width, num_classes)
 
     def check(x, y, *weight):
-        rows = tf.cast(x, tf.float32)
-        top = num_classes if y.shape.rank == 1 else 2
+        size = tf.abs(tf.cast(x, tf.float32))
+        if y.shape.rank == 2 and y.shape[1] == 1:
+            y = y[:, 0]
         checks = [
             _require(
-                tf.math.is_finite(rows),
-                f"Features must be finite; a batch has NaN or inf. "
-                f"{inputs.CURE}",
+                size <= inputs.LARGEST,
+                "Features must be finite, and at most 2^126 (8.5e37) in size; "
+                f"a batch has NaN or inf, or a larger one. {inputs.CURE}",
             ),
             _require(
-                tf.reduce_any(rows != 0, axis=-1),
-                "Features must not be all zero, such a row has no direction; "
-                f"a batch has one. {inputs.CURE}",
+                tf.reduce_any(size >= inputs.TINY, axis=-1),
+                "Features must not be all zero, or smaller than 1.2e-38, such "
+                f"a row has no direction; a batch has one. {inputs.CURE}",
             ),
-            _require(
-                (y >= 0) & (y < tf.cast(top, y.dtype)),
-                f"Labels must be from 0 to {top - 1}; a batch has others. "
-                "Renumber the labels, or raise `num_classes`.",
-            ),
+            _check_label_values(y, num_classes),
             *(
                 _require(
                     tf.math.is_finite(tf.cast(w, tf.float32)) & (w >= 0),
@@ -57,6 +60,36 @@ def checked_dataset(
     )
 
 
+@contextlib.contextmanager
+def explained():
+    """Errors of `tf.data` as sentences, without TensorFlow's own report.
+
+    What a check of this module found is a ValueError; what the user's own
+    code raised inside a pipeline is a RuntimeError that names it.
+    """
+    try:
+        yield
+    except tf.errors.OpError as error:
+        text = str(error)
+        found = re.search(f"{_BEGIN}(.*?){re.escape(_END)}", text, re.DOTALL)
+        if found:
+            raise ValueError(found[1]) from None
+        if not re.search("IteratorGetNext|PyFunc|Dataset", text):
+            raise
+        raise RuntimeError(
+            "The dataset must yield its batches without an error, but one "
+            f"was raised while it was read: {_cause(text)}"
+        ) from error
+
+
+def _cause(text):
+    """The line of a report that says what was raised."""
+    text = re.sub(r"\{\{.*?\}\} ?", "", text)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    named = [x for x in lines if re.match(r"[\w.]*(Error|Exception)\b", x)]
+    return (named or lines or ["unknown"])[0][:500]
+
+
 def label_vectors(y, num_classes: int, dtype):
     """Label vectors [batch, C] of integer or multi-hot labels, in a graph."""
     if y.shape.rank == 1:
@@ -64,16 +97,36 @@ def label_vectors(y, num_classes: int, dtype):
     return tf.cast(y, dtype)
 
 
+def _check_label_values(y, num_classes):
+    if y.shape.rank == 2:
+        return _require(
+            (y == tf.zeros((), y.dtype)) | (y == tf.ones((), y.dtype)),
+            "Multi-hot labels must be 0 or 1; a batch has others.",
+        )
+    y = tf.cast(y, tf.int64)
+    return _require(
+        (y >= 0) & (y < num_classes),
+        f"Labels must be from 0 to {num_classes - 1}; a batch has others. "
+        "Renumber the labels, or raise `num_classes`.",
+    )
+
+
 def _require(holds, message):
-    return tf.debugging.assert_equal(tf.reduce_all(holds), True, message)
+    return tf.debugging.Assert(
+        tf.reduce_all(holds), [f"{_BEGIN}{message}{_END}"]
+    )
 
 
 def _check_spec(dataset, width, num_classes):
     spec = dataset.element_spec
-    if not isinstance(spec, tuple) or len(spec) not in (2, 3):
+    if (
+        not isinstance(spec, tuple)
+        or len(spec) not in (2, 3)
+        or not all(isinstance(part, tf.TensorSpec) for part in spec)
+    ):
         raise ValueError(
-            "The dataset must yield (x, y) pairs, or (x, y, sample_weight). "
-            f"Received: element_spec={spec}."
+            "The dataset must yield (x, y) pairs of dense tensors, or (x, y, "
+            f"sample_weight). Received: element_spec={spec}."
         )
     if dataset.cardinality() == 0:
         raise ValueError(
@@ -86,7 +139,20 @@ def _check_spec(dataset, width, num_classes):
             f"[batch, d]; did you forget `.batch()`? Received: {x_spec}."
         )
     inputs.check_width(x_spec.shape[1], width, x_spec)
+    for part in (x_spec, *spec[2:]):
+        if not (part.dtype.is_floating or part.dtype.is_integer):
+            raise ValueError(
+                "Features and sample weights must be numbers. Received: "
+                f"{part}."
+            )
+    if any(part.shape.rank != 1 for part in spec[2:]):
+        raise ValueError(
+            "Sample weights must be one number per row, [batch]. Received: "
+            f"{spec[2]}."
+        )
     rank = y_spec.shape.rank
+    if rank == 2 and y_spec.shape[1] == 1 and y_spec.dtype.is_integer:
+        return
     if rank == 2:
         inputs.check_columns(y_spec.shape[1], num_classes, y_spec)
     elif rank != 1 or not y_spec.dtype.is_integer:

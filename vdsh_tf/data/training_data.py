@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from vdsh_tf import config
 from vdsh_tf.data import batches
 from vdsh_tf.data import inputs
 from vdsh_tf.data import python_batches
@@ -37,7 +38,12 @@ class TrainingData:
     source: Any = None
 
     def checked(
-        self, width: int | None, num_classes: int, seed: int = 0
+        self,
+        width: int | None,
+        num_classes: int,
+        seed: int = 0,
+        scale_free: bool = False,
+        several: bool = True,
     ) -> "TrainingData":
         """The same after checks of features, labels and weights.
 
@@ -45,6 +51,7 @@ class TrainingData:
             width: d, if the network is built already.
             num_classes: C.
             seed: of the order of a PyDataset's batches.
+            scale_free, several: see `inputs`; for arrays.
         """
         x, source = self.x, None
         if python_batches.is_python(x):
@@ -54,7 +61,10 @@ class TrainingData:
             self._check_alone()
             x = tensors.checked_dataset(x, width, num_classes)
             return dataclasses.replace(self, x=x, source=source)
-        x, y = inputs.check_pair(self.x, self.y, width, num_classes)
+        self.check_batch_size()
+        x, y = inputs.check_pair(
+            self.x, self.y, width, num_classes, scale_free, several
+        )
         weight = inputs.check_weights(self.weight, len(x))
         return dataclasses.replace(self, x=x, y=y, weight=weight)
 
@@ -88,6 +98,16 @@ class TrainingData:
 
         return dataclasses.replace(self, x=self.x.map(add_weight))
 
+    def check_batch_size(self) -> None:
+        """Raises unless `batch_size` is None or a number of rows."""
+        config.require(
+            self.batch_size is None or config.is_count(self.batch_size),
+            "batch_size",
+            self.batch_size,
+            "an integer >= 1",
+            "or None, which chooses by the number of rows",
+        )
+
     def _check_alone(self):
         """Batches bring their labels and weights with them."""
         for name, value in (("y", self.y), ("sample_weight", self.weight)):
@@ -97,6 +117,11 @@ class TrainingData:
                     "(x, y) or (x, y, sample_weight). Received: "
                     f"{name} of type {type(value).__name__}."
                 )
+
+    @property
+    def is_batches(self) -> bool:
+        """Whether x is batches, of `tf.data` or of Python code."""
+        return self.streamed or python_batches.is_python(self.x)
 
     @property
     def streamed(self) -> bool:
@@ -182,30 +207,50 @@ class TrainingData:
 
 def class_weights(given: dict, num_classes: int) -> np.ndarray:
     """Weights of all classes, [C] float32; one that is not given is 1."""
-    unknown = set(given) - set(range(num_classes))
-    if unknown or not all(0 <= value < np.inf for value in given.values()):
+    known = isinstance(given, dict) and set(given) <= set(range(num_classes))
+    if not known or not all(
+        config.NOT_NEGATIVE.holds(value) for value in given.values()
+    ):
         raise ValueError(
             f"`class_weight` must give classes from 0 to {num_classes - 1} "
-            f"finite weights >= 0. Received: class_weight={given}."
+            f"finite weights >= 0, in a dictionary. Received: "
+            f"class_weight={given!r:.200}."
         )
     weights = [given.get(c, 1.0) for c in range(num_classes)]
     return np.array(weights, np.float32)
 
 
-def validation(data):
-    """Validation data as Keras takes it, and rows of it to look at.
+def validation(data, width: int, num_classes: int, scale_free: bool = False):
+    """Validation data as Keras takes it, and rows of it to look at, checked.
 
     Args:
         data: what `fit` got as `validation_data`: arrays (x, y) or (x, y,
-            sample_weight), a `tf.data` dataset, a PyDataset or a generator.
+            sample_weight), a `tf.data` dataset, a PyDataset or a generator;
+            or None.
+        width: d.
+        num_classes: C.
+        scale_free: see `inputs.check_features`.
 
     Returns:
         Arrays, or a `tf.data` dataset; and arrays or batches.
     """
-    if not python_batches.is_python(data):
-        return data, data
-    source = python_batches.wrap(data)
-    return source.dataset(), source.look()
+    if data is None:
+        return None, None
+    if TrainingData(data).is_batches:
+        parts = (data,)
+    elif isinstance(data, tuple | list) and len(data) in (2, 3):
+        parts = tuple(data)
+    else:
+        raise ValueError(
+            "`validation_data` must be (x, y), (x, y, sample_weight) or "
+            f"batches of them. Received: {type(data).__name__}."
+        )
+    found = TrainingData(*parts, shuffle=False).checked(
+        width, num_classes, scale_free=scale_free, several=False
+    )
+    if found.streamed:
+        return found.x, found.look()
+    return found.arrays, found.arrays
 
 
 def sample_of(found_in, most: int) -> tuple[np.ndarray, np.ndarray | None]:

@@ -5,7 +5,6 @@ codes.npy.json   bits, count, fingerprint of the encoder, source, and sha256
                  of codes.npy, so that nobody takes other codes for these
 """
 
-import contextlib
 import hashlib
 import io
 import json
@@ -57,13 +56,15 @@ def write(
     count = rows.shape[0]
     if count < 1:
         raise ValueError(f"There must be at least one row in {source}.")
-    with files.locked(path):
-        with files.replacing(path) as partial:
-            with open(partial, "wb") as f:
-                digest = _encode(f, rows, hasher, source, batch_size, progress)
-            # Codes without their maker are refused; with the wrong one, not.
-            with contextlib.suppress(FileNotFoundError):
-                os.remove(f"{path}.json")
+    # Two renames, one after the other: codes with the record of others are
+    # refused by their digest.
+    with (
+        files.locked(path),
+        files.replacing(path) as partial,
+        files.replacing(f"{path}.json") as record,
+    ):
+        with open(partial, "wb") as f:
+            digest = _encode(f, rows, hasher, source, batch_size, progress)
         about = {
             "bits": int(hasher.bits),
             "count": int(count),
@@ -71,7 +72,8 @@ def write(
             "sha256": digest,
             "source": source,
         }
-        files.write_json(f"{path}.json", about)
+        with open(record, "w") as f:
+            f.write(json.dumps(about, indent=2) + "\n")
     return count
 
 

@@ -30,6 +30,7 @@ class Hasher:
             raise ValueError(
                 "The encoder has no weights yet: train it or load it first."
             )
+        encoder.check_finite()
         self.bits = encoder.bits
         self._kernels = [
             kernel.numpy().astype(np.float32)
@@ -49,7 +50,9 @@ class Hasher:
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """Packed codes: [n, d] raw features -> [n, ceil(K/8)] uint8."""
-        x = inputs.check_features(x, self.width).astype(np.float32, copy=False)
+        scale_free = self._mean is None and self._scale is None
+        x = inputs.check_features(x, self.width, scale_free)
+        x = x.astype(np.float32, copy=False)
         if len(x) > self._FEW:
             return self._graph(x).numpy()
         return codes.pack(self._embed(x) > 0)

@@ -8,6 +8,8 @@ full:   the state of every sample persists, and one consensus closes each pass
 `step` gets one batch. This is the only place that knows the schedules by name.
 """
 
+import hashlib
+
 import numpy as np
 import tensorflow as tf
 
@@ -17,6 +19,7 @@ from vdsh_tf.solver import full
 from vdsh_tf.solver import online
 from vdsh_tf.solver.records import Update
 from vdsh_tf.solver.store import SampleStore
+from vdsh_tf.solver.store import check_memory
 
 
 class Online:
@@ -46,6 +49,8 @@ class Full:
 
     def __init__(self):
         self.store: SampleStore | None = None
+        # Of the rows that the store is about: others get one of their own.
+        self._digest: bytes | None = None
 
     def prepare(self, weights, data, solver, normalize):
         """Makes the store if there is none.
@@ -62,14 +67,15 @@ class Full:
             in the store.
         """
         if isinstance(data, tf.data.Dataset):
-            rows = [tuple(map(np.asarray, batch)) for batch in data]
-            data = [np.concatenate(part) for part in zip(*rows, strict=True)]
+            data = _gathered(data, weights)
         x, *others = data
-        if self.store is None or self.store.num_samples != len(x):
+        digest = _digest(data)
+        if self.store is None or self._digest != digest:
             weight = others[1] if len(others) > 1 else None
             self.store = start_store(
                 *weights, x, solver, normalize, weight=weight
             )
+            self._digest = digest
         index = np.arange(len(x), dtype=np.int32)
         return tf.data.Dataset.from_tensor_slices(((x, index), *others))
 
@@ -126,13 +132,40 @@ SCHEDULES = {schedule.name: schedule for schedule in (Online, Full)}
 def make(name: str) -> Online | Full:
     """The schedule called `name`."""
     require(
-        name in SCHEDULES,
+        isinstance(name, str) and name in SCHEDULES,
         "schedule",
         name,
         " or ".join(SCHEDULES),
         "the two ways to run Algorithm 1",
     )
     return SCHEDULES[name]()
+
+
+def _gathered(dataset, weights):
+    """Arrays of all batches; stops where their state would fill the memory."""
+    if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
+        raise ValueError(
+            "The full schedule keeps state for every row, so that there must "
+            "be an end to them. Received: a dataset without end. Leave out "
+            '`.repeat()`, or use schedule="online".'
+        )
+    dims = [kernel.shape[1] for kernel in weights[0]]
+    found, count = [], 0
+    for batch in dataset:
+        found.append(tuple(map(np.asarray, batch)))
+        count += len(found[-1][0])
+        check_memory(count, dims, weights[1].dtype.size, say=False)
+    return [np.concatenate(part) for part in zip(*found, strict=True)]
+
+
+def _digest(arrays):
+    """Tells rows, labels and weights from others."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        array = np.ascontiguousarray(array)
+        digest.update(f"{array.dtype.str} {array.shape}\n".encode())
+        digest.update(array.reshape(-1).view(np.uint8).data)
+    return digest.digest()
 
 
 def start_store(
@@ -148,19 +181,19 @@ def start_store(
         batch_size: rows per forward pass; does not change the result.
         weight: [N] sample weights, or None.
     """
-    store = SampleStore(full.start_weights(theta, classifier), len(x))
+    made = SampleStore(full.start_weights(theta, classifier), len(x))
     sq_norms = np.zeros(len(theta))
     total = len(x) if weight is None else np.sum(weight, dtype="f8")
     for start in range(0, len(x), batch_size):
         rows = normalize(x[start : start + batch_size])
         state = full.start_samples(theta, rows)
-        store.write(tf.range(start, start + len(rows)), state)
+        made.write(tf.range(start, start + len(rows)), state)
         inputs = (rows, *state.z[:-1])
         part = np.ones(len(rows))
         if weight is not None:
             part = weight[start : start + batch_size]
         sq_norms += [part @ np.square(z, dtype="f8").sum(1) for z in inputs]
     gamma = consensus.relative_gamma(list(sq_norms / total), solver)
-    for variable, value in zip(store.gamma, gamma, strict=True):
+    for variable, value in zip(made.gamma, gamma, strict=True):
         variable.assign(tf.cast(value, variable.dtype))
-    return store
+    return made

@@ -1,5 +1,7 @@
 """One row of solver state per sample, for the full schedule."""
 
+import zipfile
+
 import numpy as np
 import psutil
 import tensorflow as tf
@@ -21,7 +23,9 @@ def available_bytes() -> int:
     return psutil.virtual_memory().available
 
 
-def check_memory(num_samples: int, dims, itemsize: int = 4) -> None:
+def check_memory(
+    num_samples: int, dims, itemsize: int = 4, say: bool = True
+) -> None:
     """Says what the state will need; raises if it does not fit."""
     need = needed_bytes(num_samples, dims, itemsize)
     formula = (
@@ -36,7 +40,8 @@ def check_memory(num_samples: int, dims, itemsize: int = 4) -> None:
             f"{free / 2**30:.2f} GiB. Use fewer samples or layers, or "
             'schedule="online", which keeps nothing per sample.'
         )
-    logging.info("The full schedule will keep %s.", formula)
+    if say:
+        logging.info("The full schedule will keep %s.", formula)
 
 
 class SampleStore(tf.Module):
@@ -129,8 +134,14 @@ class SampleStore(tf.Module):
 
     def load(self, path: str) -> None:
         """Reads what `save` wrote for the same network and data."""
-        with np.load(path, allow_pickle=False) as data:
-            arrays = [data[f"v{i}"] for i in range(len(data.files))]
+        try:
+            with np.load(path, allow_pickle=False) as data:
+                arrays = [data[f"v{i}"] for i in range(len(data.files))]
+        except (OSError, LookupError, ValueError, zipfile.BadZipFile) as error:
+            raise ValueError(
+                f"{path} must hold the state of a run, but is damaged. Train "
+                f"anew in another run directory. Cause: {error}"
+            ) from error
         shapes = [tuple(v.shape) for v in self.variables]
         if [a.shape for a in arrays] != shapes:
             raise ValueError(

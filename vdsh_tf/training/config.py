@@ -1,12 +1,13 @@
 """TrainingConfig: everything that determines a training run."""
 
 import dataclasses
-import os
 
+from vdsh_tf import config
 from vdsh_tf import recipes
-from vdsh_tf.config import ANY
 from vdsh_tf.config import COUNT
+from vdsh_tf.config import SCHEDULE
 from vdsh_tf.config import SWITCH
+from vdsh_tf.config import TEXT
 from vdsh_tf.config import Rule
 from vdsh_tf.config import Solver
 from vdsh_tf.config import check_settings
@@ -30,9 +31,6 @@ _SEED = Rule(
     lambda v: is_count(v, 0) and v < 2**32,
 )
 
-# Of a weight in float32: itself, its move and the two moments of Adam.
-_BYTES_OF_A_WEIGHT = 4 * 4
-
 
 @dataclasses.dataclass(frozen=True)
 class Source:
@@ -40,18 +38,18 @@ class Source:
 
     data: str = setting(
         "digits",
-        ANY,
+        TEXT,
         "Data set: digits, mnist, fashion_mnist, cifar10, mnist_gist, "
         "cifar10_gist, nus_wide, npz or images.",
     )
     path: str | None = setting(
         None,
-        ANY,
+        TEXT,
         "Features file, for npz; folder with a folder per class, for images.",
     )
     data_dir: str | None = setting(
         None,
-        ANY,
+        TEXT,
         "Prepared tensorflow-datasets folder, default TFDS_DATA_DIR; for "
         "nus_wide, the folder with its unpacked archives.",
     )
@@ -73,7 +71,7 @@ class Source:
     )
     unseen_classes: str | None = setting(
         None,
-        ANY,
+        TEXT,
         "Classes that are not trained on, such as 7,8,9, or a share of them "
         "such as 0.3; queries and what is searched in are theirs.",
     )
@@ -89,11 +87,11 @@ class Network:
     width: int = setting(256, COUNT, "Units of a hidden layer.")
     bits: int = setting(64, COUNT, "Code length K.")
     initializer: str = setting(
-        "looks_linear", ANY, "looks_linear, he_normal or glorot_uniform."
+        "looks_linear", TEXT, "looks_linear, he_normal or glorot_uniform."
     )
     normalization: str = setting(
         "auto",
-        ANY,
+        TEXT,
         "What inputs go through: unit (unit length alone), center (minus the "
         "mean of the training rows), standardize (and over the scale of each "
         "column), or auto, which looks at them.",
@@ -136,7 +134,7 @@ class TrainingConfig:
     solver: Solver = Solver()
     schedule: str = setting(
         "online",
-        ANY,
+        SCHEDULE,
         "online, or full (Algorithm 1 to the letter), which uses no learning "
         "rate and only the last stage.",
     )
@@ -173,15 +171,13 @@ class TrainingConfig:
         return sum(stage.epochs for stage in self.stages)
 
     @property
-    def weight_bytes(self) -> int:
-        """Memory that the weights take in training, apart from the input's.
+    def _sizes(self) -> tuple[int, int, int]:
+        return self.layers, self.network.width, self.network.bits
 
-        The width of the input is not a setting; it counts as 1.
-        """
-        layers, width, bits = self.layers, self.network.width, self.network.bits
-        hidden = width + (layers - 2) * width**2 if layers > 1 else 0
-        code = bits * (width if layers > 1 else 1)
-        return _BYTES_OF_A_WEIGHT * (hidden + code)
+    @property
+    def weight_bytes(self) -> int:
+        """Memory that the weights take in training, apart from the input's."""
+        return config.weight_bytes(*self._sizes)
 
     def check_memory(self, available: int | None = None) -> None:
         """Refuses a network that cannot fit, before any work.
@@ -189,15 +185,7 @@ class TrainingConfig:
         Args:
             available: bytes; default the memory of this machine.
         """
-        available = available or _memory()
-        if available is not None and self.weight_bytes > available:
-            raise ValueError(
-                f"`layers`={self.layers}, `width`={self.network.width} and "
-                f"`bits`={self.network.bits} must make a network that fits in "
-                "memory. Its weights, with their moves and moments, take "
-                f"about {self.weight_bytes / 1e9:,.0f} GB, and there are "
-                f"{available / 1e9:,.1f} GB. Make one of them smaller."
-            )
+        config.check_memory(*self._sizes, available=available)
 
     def replace(self, **settings) -> "TrainingConfig":
         """The same with other values, named without their group."""
@@ -244,14 +232,17 @@ class TrainingConfig:
     @classmethod
     def from_json(cls, data: dict) -> "TrainingConfig":
         """Reads what `to_json`, or version 0.1.0, wrote."""
-        if "optimization" not in data:
-            return _from_0_1(data)
-        flat: dict = {}
-        for name, value in data.items():
-            flat.update(value if name in _GROUPS else {name: value})
-        if flat["stages"] is not None:
-            flat["stages"] = Stages.parse(flat["stages"])
-        return _from_flat(flat)
+        try:
+            if "optimization" not in data:
+                return _from_0_1(data)
+            return _from_flat(_flattened(data))
+        # Of values that are no groups, no stages, or no text.
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ValueError(
+                "Settings of a training run must be in groups "
+                f"({', '.join(_GROUPS)}), with stages as text. Received: "
+                f"others ({error})."
+            ) from error
 
 
 _GROUPS = {
@@ -266,14 +257,6 @@ _GROUPS = {
 _PLAIN = {"noise": 0.0, "weight_decay": 0.0}
 
 
-def _memory():
-    """Bytes of memory of this machine; None where nobody says."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return None
-
-
 def _group_of(name):
     """The group that has a setting, or None for the config's own."""
     if name in {field.name for field in dataclasses.fields(TrainingConfig)}:
@@ -285,6 +268,18 @@ def _group_of(name):
         f"A training run must know its settings; it has none named {name!r}. "
         "If a file has it, another version wrote it: train anew."
     )
+
+
+def _flattened(data):
+    """Settings by name, without their groups."""
+    flat: dict = {}
+    for name, value in data.items():
+        if name in _GROUPS and not isinstance(value, dict):
+            raise TypeError(f"{name} is {value!r:.80}")
+        flat.update(value if name in _GROUPS else {name: value})
+    if flat["stages"] is not None:
+        flat["stages"] = Stages.parse(flat["stages"])
+    return flat
 
 
 def _from_flat(flat):

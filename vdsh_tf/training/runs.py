@@ -24,6 +24,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from vdsh_tf import files
+from vdsh_tf.training import model_files
 from vdsh_tf.training.config import TrainingConfig
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ def load_model(path: str) -> "VDSH":
     from vdsh_tf.model import VDSH
 
     try:
+        model_files.check(path)
         model = keras.saving.load_model(path)
     except Exception as error:
         raise ValueError(
@@ -97,6 +99,7 @@ def load_model(path: str) -> "VDSH":
         raise ValueError(
             f"{path} must hold a VDSH model. Received: {type(model).__name__}."
         )
+    model.encoder.check_finite()
     return model
 
 
@@ -112,11 +115,14 @@ class RunDirectory:
         try:
             os.makedirs(path)
         except FileExistsError as error:
-            raise FileExistsError(
-                f"The run directory must be new, or a finished run would be "
-                f"overwritten. Received: {path}, which exists. Give another "
-                "--run_dir, remove it, or continue it with --resume."
-            ) from error
+            # One that was killed here has left nothing to keep.
+            if not os.path.isdir(path) or _has_content(path):
+                raise FileExistsError(
+                    f"The run directory must be new, or a finished run would "
+                    f"be overwritten. Received: {path}, which exists. Give "
+                    "another --run_dir, remove it, or continue it with "
+                    "--resume."
+                ) from error
         directory = cls(path)
         directory.write_json("config.json", config.to_json())
         return directory
@@ -156,7 +162,14 @@ class RunDirectory:
 
     @property
     def config(self) -> TrainingConfig:
-        return TrainingConfig.from_json(self.read_json("config.json"))
+        found = self.read_json("config.json")
+        try:
+            return TrainingConfig.from_json(found)
+        except ValueError as error:
+            raise ValueError(
+                f"{self.file('config.json')} must hold the settings of a "
+                f"training run. {error} Train anew."
+            ) from error
 
     @property
     def data(self) -> dict:
@@ -182,8 +195,17 @@ class RunDirectory:
         path = self.file("history.csv")
         if not os.path.isfile(path):
             return []
-        with open(path, newline="") as f:
-            return list(csv.DictReader(f))
+        try:
+            with open(path, newline="") as f:
+                rows = list(csv.DictReader(f))
+            for row in rows:
+                float(row["seconds"])
+        except (csv.Error, KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"{path} must have one row per epoch, with its seconds, but "
+                f"is damaged. Train anew. Cause: {error!r}"
+            ) from error
+        return rows
 
     def write_history(self, rows: list[dict]) -> None:
         """Writes one row per epoch; columns are the union of all rows'."""
@@ -214,6 +236,13 @@ class RunDirectory:
 
     def remove_checkpoints(self) -> None:
         shutil.rmtree(self.file("checkpoints"), ignore_errors=True)
+
+
+def _has_content(path):
+    """Whether a folder holds anything but a config that was not finished."""
+    return any(
+        not name.startswith(".config.partial-") for name in os.listdir(path)
+    )
 
 
 def new_path(root: str, name: str) -> str:

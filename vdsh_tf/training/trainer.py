@@ -1,6 +1,7 @@
 """Trains a run from its settings: what `tools/train.py` calls."""
 
 import dataclasses
+import math
 import time
 
 import keras
@@ -9,6 +10,7 @@ from absl import logging
 
 from vdsh_tf import files
 from vdsh_tf import optimizers
+from vdsh_tf.callbacks import CollapsedError
 from vdsh_tf.callbacks import LayerConvergence
 from vdsh_tf.callbacks import RetrievalEvaluation
 from vdsh_tf.data import datasets
@@ -186,6 +188,7 @@ def evaluate_with_curves(
 
 def finish(directory, model, split, rows) -> dict:
     """Writes model, picture and, last, the metrics."""
+    _require_progress(rows)
     runs.save_model(model, directory.file("model.keras"))
     # Online, the dual is a multiple of the residual.
     online = model.algorithm.takes_optimizer
@@ -218,6 +221,16 @@ def finish(directory, model, split, rows) -> dict:
     return result
 
 
+def _require_progress(rows):
+    """Refuses a run of which no epoch ended well: its weights are the first."""
+    if not any(math.isfinite(float(row["objective"])) for row in rows):
+        raise CollapsedError(
+            "Training must have a finite objective, but it diverged in every "
+            "epoch: the weights are those that it began with, and no model "
+            "was saved. Train another run with a smaller rate in its stages."
+        )
+
+
 def fit_online(model, config, split, done, callbacks, verbose):
     """Trains a new or resumed model by batches.
 
@@ -245,7 +258,14 @@ def fit_online(model, config, split, done, callbacks, verbose):
 def _fit_full(model, config, split, stem, done, callbacks, verbose):
     optimization = config.optimization
     if stem is not None:
-        model.prepare(TrainingData(split.train.x, split.train.y))
+        data = TrainingData(split.train.x, split.train.y)
+        # As `fit` will: the state is about these very rows.
+        data = data.checked(
+            model.input_width,
+            model.num_classes,
+            scale_free=model.encoder.scale_free,
+        )
+        model.prepare(data)
         model.store.load(f"{stem}.npz")
     model.fit(
         split.train.x,
