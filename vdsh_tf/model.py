@@ -18,12 +18,16 @@ from vdsh_tf.data import inputs
 from vdsh_tf.data import normalization
 from vdsh_tf.data import tensors
 from vdsh_tf.data import training_data
+from vdsh_tf.data.shards.rows import StoredRows
 from vdsh_tf.data.training_data import TrainingData
 from vdsh_tf.encoder import HashEncoder
 from vdsh_tf.recipes import Recipe
 from vdsh_tf.solver import objective
 from vdsh_tf.solver import preservation
 from vdsh_tf.solver import schedules
+
+# In memory at a time, of rows that stay on disk.
+_NUMBERS = 1 << 24
 
 
 @keras.saving.register_keras_serializable("vdsh_tf")
@@ -232,14 +236,15 @@ class VDSH(keras.Model):
             initial_epoch,
         )
         clock = planning.EpochClock(initial_epoch)
-        return super().fit(
-            **{**self._arguments(data, clock.epoch), **kwargs},
-            epochs=epochs,
-            verbose=verbose,
-            initial_epoch=initial_epoch,
-            callbacks=[clock, *planned],
-            validation_data=validation_data,
-        )
+        with data.explained():
+            return super().fit(
+                **{**self._arguments(data, clock.epoch), **kwargs},
+                epochs=epochs,
+                verbose=verbose,
+                initial_epoch=initial_epoch,
+                callbacks=[clock, *planned],
+                validation_data=validation_data,
+            )
 
     def _adapt_targets(self, data):
         """Learns what codes predict beside the labels, once."""
@@ -275,6 +280,12 @@ class VDSH(keras.Model):
 
     def prepare(self, data):
         """Rows with their places in the store of the full schedule."""
+        if data.stored:
+            raise ValueError(
+                'schedule="full" keeps state for every sample in memory, and '
+                'must have the data there, too. Use schedule="online" for '
+                "rows that stay on disk."
+            )
         return self.algorithm.prepare(
             self.weights_as_tensors(),
             data.x if data.streamed else data.arrays,
@@ -319,11 +330,17 @@ class VDSH(keras.Model):
         )
 
     def encode(self, x, batch_size: int = 1024) -> np.ndarray:
-        """Packed codes of raw features: [n, d] -> [n, ceil(K/8)] uint8."""
+        """Packed codes of raw features: [n, d] -> [n, ceil(K/8)] uint8.
+
+        StoredRows are encoded piece by piece.
+        """
         if not self.built:
             raise ValueError(
                 "The model has no weights yet: `fit` it or load it first."
             )
+        if isinstance(x, StoredRows):
+            pieces = x.batches(max(batch_size, _NUMBERS // x.shape[1]))
+            return np.concatenate([self.encode(p, batch_size) for p in pieces])
         x = inputs.check_features(x, self.encoder.kernels[0].shape[0])
         embedding = self.predict(x, batch_size=batch_size, verbose=0)
         return codes.pack(codes.binarize(embedding))

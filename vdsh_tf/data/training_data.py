@@ -1,6 +1,8 @@
 """TrainingData: what `fit` was given, checked, and made into batches."""
 
+import contextlib
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,8 @@ from vdsh_tf.data import batches
 from vdsh_tf.data import inputs
 from vdsh_tf.data import python_batches
 from vdsh_tf.data import tensors
+from vdsh_tf.data.shards import feeding
+from vdsh_tf.data.shards.rows import StoredRows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,9 +21,9 @@ class TrainingData:
     """Arrays, or batches in the place of x.
 
     Attributes:
-        x: [n, d] array; or batches (x, y) or (x, y, weight) in a `tf.data`
-            dataset, a `keras.utils.PyDataset` or a generator, of which
-            `checked` makes a dataset.
+        x: [n, d] array, or StoredRows; or batches (x, y) or (x, y, weight)
+            in a `tf.data` dataset, a `keras.utils.PyDataset` or a generator,
+            of which `checked` makes a dataset.
         y: [n] or [n, C], or None.
         weight: [n] sample weights, or None.
         batch_size: rows in a batch; None chooses by the number of rows.
@@ -54,7 +58,13 @@ class TrainingData:
             self._check_alone()
             x = tensors.checked_dataset(x, width, num_classes)
             return dataclasses.replace(self, x=x, source=source)
-        x, y = inputs.check_pair(self.x, self.y, width, num_classes)
+        if self.stored:
+            # Its rows were checked when they were first read.
+            inputs.check_width(self.x.shape[1], width, f"shape={x.shape}")
+            y = inputs.check_labels(self.y, num_classes)
+            inputs.check_lengths(x, y)
+        else:
+            x, y = inputs.check_pair(self.x, self.y, width, num_classes)
         weight = inputs.check_weights(self.weight, len(x))
         return dataclasses.replace(self, x=x, y=y, weight=weight)
 
@@ -104,6 +114,11 @@ class TrainingData:
         return isinstance(self.x, tf.data.Dataset)
 
     @property
+    def stored(self) -> bool:
+        """Whether x is rows that stay on disk."""
+        return isinstance(self.x, StoredRows)
+
+    @property
     def width(self) -> int:
         """d, numbers in a row."""
         if self.streamed:
@@ -151,24 +166,41 @@ class TrainingData:
         # compared, validation must have batches of the same size.
         fixed = {"shuffle": False, "validation_batch_size": size}
         if self.shuffle:
-            dataset, steps = batches.shuffled(
+            dataset, steps = feeding.shuffled(
                 self.arrays, size, seed, epoch, perturbation
             )
             return {"x": dataset, "steps_per_epoch": steps, **fixed}
-        dataset = tf.data.Dataset.from_tensor_slices(self.arrays).batch(size)
+        dataset = feeding.in_order(self.arrays, size)
         dataset = batches.perturbed(dataset, perturbation, seed, epoch)
         return {"x": dataset, **fixed}
 
     def look(self):
         """What can be looked at before training: an array, or batches."""
+        if self.stored:
+            return self.x.sample()
         return self.x if self.source is None else self.source.look()
 
     def rows(self, most: int) -> np.ndarray:
         """Up to `most` rows, evenly spread over arrays, first of batches."""
         if self.streamed:
             return sample_rows(self.look(), most)
-        step = max(1, len(self.x) // most)
-        return np.asarray(self.x[::step][:most])
+        rows = self.look()
+        step = max(1, len(rows) // most)
+        return np.asarray(rows[::step][:most])
+
+    @contextlib.contextmanager
+    def explained(self) -> Iterator[None]:
+        """Raises what went wrong on disk, not what `tf.data` makes of it."""
+        try:
+            yield
+        except tf.errors.OpError as error:
+            failure = getattr(self.x, "failure", None)
+            if failure is None:
+                raise
+            # Tracebacks hold the iterator; one that Python finds only when it
+            # ends may wait for a thread that waits for Python.
+            self.x.failure = error.__traceback__ = None
+            raise failure.with_traceback(None) from None
 
     def hooks(self) -> list:
         """Callbacks that the source of the data needs."""
@@ -192,11 +224,15 @@ def validation(data):
 
     Args:
         data: what `fit` got as `validation_data`: arrays (x, y) or (x, y,
-            sample_weight), a `tf.data` dataset, a PyDataset or a generator.
+            sample_weight), a `tf.data` dataset, a PyDataset or a generator;
+            x may be StoredRows.
 
     Returns:
         Arrays, or a `tf.data` dataset; and arrays or batches.
     """
+    if isinstance(data, tuple | list) and isinstance(data[0], StoredRows):
+        data = tuple(data)
+        return feeding.in_order(data, 256), data
     if not python_batches.is_python(data):
         return data, data
     source = python_batches.wrap(data)
