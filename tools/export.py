@@ -81,7 +81,9 @@ def training_rows(args: Args):
     if not args.check and args.quantize is None:
         return None
     try:
-        return args.split.train.x
+        rows = args.split.train.x
+        # A sample stands for rows that stay on disk.
+        return rows.sample() if hasattr(rows, "sample") else rows
     except (ValueError, OSError, RuntimeError) as error:
         raise RuntimeError(
             "The training data must be at hand, to check the runtimes with "

@@ -22,7 +22,7 @@ class RunFlags:
         None, ANY, "The run's data folder, if it has moved."
     )
     path: str | None = setting(
-        None, ANY, "The run's features file, if it has moved."
+        None, ANY, "The run's features file or shards, if they have moved."
     )
 
     @functools.cached_property

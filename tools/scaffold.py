@@ -110,8 +110,11 @@ def program(work: Callable) -> str:
 
 
 @contextlib.contextmanager
-def progress(total: int, unit: str) -> Iterator[Callable[[int], None]]:
-    """Yields a function of the number done; a bar, on a terminal only."""
+def progress(total: int | None, unit: str) -> Iterator[Callable[[int], None]]:
+    """Yields a function of the number done; a bar, on a terminal only.
+
+    `total` is None where it is not known before.
+    """
     with tqdm.tqdm(total=total, unit=unit, disable=None) as bar:
         yield lambda done: bar.update(done - bar.n)
 

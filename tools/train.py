@@ -4,6 +4,7 @@
     python tools/train.py --preset=mnist --data_dir=/path/to/tfds
     python tools/train.py --preset=cifar10_cnn --path=features.npz
     python tools/train.py --data=npz --path=mine.npz
+    python tools/train.py --data=shards --path='data/*.parquet'
     python tools/train.py --resume
 
 Presets, with the time of training on two CPU cores and the mAP on the queries
@@ -27,6 +28,7 @@ TensorBoard logs. Interrupted training resumes after its last epoch with
 """
 
 import dataclasses
+import re
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -156,6 +158,7 @@ def create(args: Args):
     # Bad settings must show before there is a directory.
     trainer.build_model(config, split.num_classes)
     name = config.source.data if args.preset == "auto" else args.preset
+    name = re.sub(r"\W+", "-", name).strip("-")
     path = args.run_dir or runs.new_path(runs.ROOT, name)
     return runs.RunDirectory.create(path, config), split
 

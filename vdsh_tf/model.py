@@ -19,12 +19,16 @@ from vdsh_tf.data import inputs
 from vdsh_tf.data import normalization
 from vdsh_tf.data import tensors
 from vdsh_tf.data import training_data
+from vdsh_tf.data.shards.rows import StoredRows
 from vdsh_tf.data.training_data import TrainingData
 from vdsh_tf.encoder import HashEncoder
 from vdsh_tf.recipes import Recipe
 from vdsh_tf.solver import objective
 from vdsh_tf.solver import preservation
 from vdsh_tf.solver import schedules
+
+# In memory at a time, of rows that stay on disk.
+_NUMBERS = 1 << 24
 
 
 @keras.saving.register_keras_serializable("vdsh_tf")
@@ -243,14 +247,15 @@ class VDSH(entries.CheckedModel):
             initial_epoch,
         )
         clock = planning.EpochClock(initial_epoch)
-        return super().fit(
-            **{**self._arguments(data, clock.epoch), **kwargs},
-            epochs=epochs,
-            verbose=verbose,
-            initial_epoch=initial_epoch,
-            callbacks=[clock, *planned],
-            validation_data=validation_data,
-        )
+        with data.explained():
+            return super().fit(
+                **{**self._arguments(data, clock.epoch), **kwargs},
+                epochs=epochs,
+                verbose=verbose,
+                initial_epoch=initial_epoch,
+                callbacks=[clock, *planned],
+                validation_data=validation_data,
+            )
 
     def _adapt_targets(self, data):
         """Learns what codes predict beside the labels, once."""
@@ -287,6 +292,12 @@ class VDSH(entries.CheckedModel):
 
     def prepare(self, data):
         """Rows with their places in the store of the full schedule."""
+        if data.stored:
+            raise ValueError(
+                'schedule="full" keeps state for every sample in memory, and '
+                'must have the data there, too. Use schedule="online" for '
+                "rows that stay on disk."
+            )
         store = self.store
         prepared = self.algorithm.prepare(
             self.weights_as_tensors(),
@@ -336,9 +347,15 @@ class VDSH(entries.CheckedModel):
         )
 
     def encode(self, x, batch_size: int = 1024) -> np.ndarray:
-        """Packed codes of raw features: [n, d] -> [n, ceil(K/8)] uint8."""
+        """Packed codes of raw features: [n, d] -> [n, ceil(K/8)] uint8.
+
+        StoredRows are encoded piece by piece.
+        """
         self.require_weights()
         self._require_size(batch_size)
+        if isinstance(x, StoredRows):
+            pieces = x.batches(max(batch_size, _NUMBERS // x.shape[1]))
+            return np.concatenate([self.encode(p, batch_size) for p in pieces])
         # Batches would give codes in an order that nobody knows.
         x = inputs.check_features(x, self.input_width, self.encoder.scale_free)
         embedding = keras.Model.predict(self, x, batch_size, verbose=0)

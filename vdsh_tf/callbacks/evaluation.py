@@ -5,6 +5,7 @@ import numpy as np
 from absl import logging
 
 from vdsh_tf.data.datasets import Part
+from vdsh_tf.data.shards.rows import StoredRows
 from vdsh_tf.evaluation import advice
 from vdsh_tf.evaluation import metrics
 
@@ -101,21 +102,30 @@ def held_out_evaluation(
             their rows are searched in for comparison.
     """
     if isinstance(validation_data, tuple | list):
-        x, y = (np.asarray(part) for part in validation_data[:2])
+        x, y = validation_data[:2]
     else:
         x, y = _first_rows(validation_data)
     if len(x) < FEWEST_ROWS:
         return []
     order = np.random.default_rng(0).permutation(len(x))[:MOST_ROWS]
     asks, found = np.split(order, [min(MOST_QUERIES, len(order) // 4)])
-    query, database = Part(x[asks], y[asks]), Part(x[found], y[found])
-    if trained is not None and np.ndim(trained[1]) != y.ndim:
+    query, database = (
+        Part(_taken(x, rows), _taken(y, rows)) for rows in (asks, found)
+    )
+    if trained is not None and np.ndim(trained[1]) != np.ndim(y):
         trained = None  # Labels of another kind cannot be compared.
     if trained is not None:
         drawn = np.random.default_rng(0).permutation(len(trained[0]))
         drawn = np.sort(drawn[: len(found)])
-        trained = Part(*(np.asarray(part)[drawn] for part in trained[:2]))
+        trained = Part(*(_taken(part, drawn) for part in trained[:2]))
     return [RetrievalEvaluation(query, database, None, trained)]
+
+
+def _taken(part, rows):
+    """Rows of an array, or of StoredRows, in memory."""
+    if isinstance(part, StoredRows):
+        return part.take(rows)
+    return np.asarray(part)[rows]
 
 
 def _first_rows(batches):

@@ -162,7 +162,7 @@ def shuffled(
         return (rows, *(tf.gather(other, index) for other in others))
 
     dataset = (
-        _read_once(epoch)
+        read_once(epoch)
         .flat_map(tf.data.Dataset.counter)
         .flat_map(batches_of)
         .map(fetch, num_parallel_calls=tf.data.AUTOTUNE)
@@ -185,7 +185,7 @@ def perturbed(
     if not perturbation.noise and not perturbation.dropout:
         return dataset
     key = tf.constant(seed, tf.int64)
-    numbers = _read_once(epoch).flat_map(
+    numbers = read_once(epoch).flat_map(
         lambda first: tf.data.Dataset.counter(first * 2**32)
     )
     # Nothing in `numbers` tells tf.data that it has no end.
@@ -204,7 +204,7 @@ def perturbed(
     )
 
 
-def _read_once(number):
+def read_once(number):
     """A dataset of one number, read when its iterator starts."""
 
     def read(_):

@@ -2,7 +2,8 @@
 
 `load("digits")` needs no network; `mnist`, `fashion_mnist` and `cifar10` come
 through tensorflow-datasets, `mnist_gist` and `cifar10_gist` are GIST features
-of them; `nus_wide`, `npz` and `images` read files that the user has.
+of them; `nus_wide`, `npz` and `images` read files that the user has. `shards`
+and `tfds:NAME` stay on disk, and may be larger than memory.
 """
 
 import dataclasses
@@ -16,8 +17,11 @@ from vdsh_tf.data import inputs
 from vdsh_tf.data import protocols
 from vdsh_tf.data import sources
 from vdsh_tf.data.protocols import Part
+from vdsh_tf.data.shards import feeding
+from vdsh_tf.data.shards import opening
 
 NAMES = sources.NAMES
+QUERY_SHARE = 0.01
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,10 +73,7 @@ class Split:
             return self.unseen
         if not len(self.validation):
             return self.train
-        return Part(
-            np.concatenate([self.train.x, self.validation.x]),
-            np.concatenate([self.train.y, self.validation.y]),
-        )
+        return self.train.joined(self.validation)
 
     def validation_split(self) -> "Split":
         """Validation rows in the queries' place: to choose a setting by.
@@ -122,7 +123,7 @@ class Split:
             that is not full is dropped, to keep shapes static.
         """
         mean = self.train_mean() if center else None
-        return batches.shuffled(
+        return feeding.shuffled(
             (self.train.x, self.train.y),
             batch_size,
             seed,
@@ -131,8 +132,13 @@ class Split:
         )
 
     def train_mean(self) -> np.ndarray:
-        """Mean of the raw training rows, float32 [d]."""
-        return self.train.x.mean(axis=0, dtype=np.float64).astype(np.float32)
+        """Mean of the raw training rows, float32 [d].
+
+        Of rows that stay on disk, the mean of a sample.
+        """
+        x = self.train.x
+        rows = x if isinstance(x, np.ndarray) else x.sample()
+        return rows.mean(axis=0, dtype=np.float64).astype(np.float32)
 
 
 def unit_rows(x):
@@ -150,12 +156,16 @@ def load(
     validation_per_class: int = 0,
     train_per_class: int | None = None,
     unseen_classes: str | None = None,
+    query_share: float | None = None,
+    validation_share: float = 0.0,
     seed: int = 0,
 ) -> Split:
     """Loads a data set and splits it, by the paper's protocol if not told.
 
     Args:
-        name: one of NAMES.
+        name: one of NAMES; "tfds:NAME" is any data set that
+            tensorflow-datasets has prepared, "tfds:NAME[train+test]" some of
+            its splits.
         data_dir: prepared tensorflow-datasets folder; default TFDS_DATA_DIR,
             else tfds' own. GIST features computed from it are kept in
             VDSH_CACHE_DIR, default ~/.cache/vdsh_tf, and read from there.
@@ -166,6 +176,8 @@ def load(
             Features that are pixels are uint8 [n, height, width, channels],
             or have an array `image_shape` of these three beside them.
             For `images`: a folder with one folder of image files per class.
+            For `shards`: .parquet, .npy or .tfrecord files, as a folder, a
+            pattern or an fsspec URL; see docs/scaling.md.
         image_shape: (height, width, channels) that `images` are brought to;
             default: that of the first one.
         queries_per_class: queries drawn from each class (each label, when
@@ -175,27 +187,55 @@ def load(
             searched in. Of several labels, rows for each.
         unseen_classes: classes that are not trained on, "7,8,9" or a share
             such as "0.3"; queries and what is searched in are theirs.
+        query_share, validation_share: for `shards` and `tfds:NAME`, instead
+            of rows per class: shares of the rows, drawn by a hash of their
+            key, so that they stay the same when data is added. Default 0.01
+            and 0.
         seed: of the random split.
     """
-    if name not in NAMES:
+    stored = opening.is_stored(name)
+    if name not in NAMES and not stored:
         raise ValueError(
             f"`name` must be one of {', '.join(NAMES)}. "
             f"Received: name={name!r}."
         )
+    if stored and (queries_per_class is not None or validation_per_class):
+        raise ValueError(
+            f"Rows of {name!r} must be held out by shares, `query_share` and "
+            "`validation_share`, so that they stay the same when data is "
+            "added. Received: queries or validation rows per class."
+        )
+    if not stored and (query_share is not None or validation_share):
+        raise ValueError(
+            "`query_share` and `validation_share` are for `shards` and "
+            f"`tfds:NAME`. Received: data {name!r}. Use `queries_per_class` "
+            "and `validation_per_class`."
+        )
     if queries_per_class is None:
         queries_per_class = 20 if name == "digits" else 100
+    if query_share is None:
+        query_share = QUERY_SHARE
     if train_per_class is not None and unseen_classes is not None:
         raise ValueError(
             "A split follows one protocol. Received: both `train_per_class` "
             "and `unseen_classes`. Give one of them."
         )
     rows = sources.read(name, data_dir, path, image_shape)
-    everything = Part(*inputs.check_pair(rows.x, rows.y))
     rng = np.random.default_rng(seed)
-    query, rest = protocols.draw_per_class(everything, queries_per_class, rng)
-    validation, train = protocols.draw_per_class(
-        rest, validation_per_class, rng
-    )
+    if stored:
+        # Its rows were checked in the pass over the data.
+        everything = Part(rows.x, inputs.check_labels(rows.y))
+        query, validation, train = protocols.draw_by_hash(
+            everything, query_share, validation_share, seed
+        )
+    else:
+        everything = Part(*inputs.check_pair(rows.x, rows.y))
+        query, rest = protocols.draw_per_class(
+            everything, queries_per_class, rng
+        )
+        validation, train = protocols.draw_per_class(
+            rest, validation_per_class, rng
+        )
     classes = count_classes(everything.y)
     split = Split(
         name, query, train, validation, classes, rows.image_shape, seed=seed

@@ -135,12 +135,17 @@ def check_pair(
     """Checks features and labels that belong together."""
     x = check_features(x, width, scale_free)
     y = check_labels(y, num_classes, several)
+    check_lengths(x, y)
+    return x, y
+
+
+def check_lengths(x, y) -> None:
+    """Raises unless there are as many rows as labels."""
     if len(x) != len(y):
         raise ValueError(
             "Every row of features needs its label. Received: "
             f"{len(x)} rows and {len(y)} labels."
         )
-    return x, y
 
 
 def _check_floats(x, scale_free):

@@ -177,7 +177,7 @@ def _drawn(x):
             "Normalisation must see rows, [n, d], of which there is at least "
             f"one. Received: shape={x.shape}."
         )
-    most = _most_rows(x.shape[1])
+    most = most_rows(x.shape[1])
     if len(x) > most:
         rng = np.random.default_rng(0)
         x = x[np.sort(rng.choice(len(x), most, replace=False))]
@@ -191,7 +191,7 @@ def _first(batches):
         x = np.asarray(x)
         found.append(x)
         count += len(x)
-        if x.ndim != 2 or count >= _most_rows(x.shape[1]):
+        if x.ndim != 2 or count >= most_rows(x.shape[1]):
             break
     if not found or found[-1].ndim != 2:
         raise ValueError(
@@ -199,7 +199,7 @@ def _first(batches):
             + (f"shape={found[-1].shape}." if found else "an empty dataset.")
         )
     rows = np.concatenate(found)
-    return _finite(rows[: _most_rows(rows.shape[1])])
+    return _finite(rows[: most_rows(rows.shape[1])])
 
 
 def _iterate(batches):
@@ -208,7 +208,8 @@ def _iterate(batches):
     return (batches[i] for i in range(len(batches)))
 
 
-def _most_rows(width):
+def most_rows(width: int) -> int:
+    """Rows in a sample of rows of this width."""
     return min(MOST_ROWS, max(_FEWEST_ROWS, _MOST_NUMBERS // width))
 
 

@@ -11,15 +11,19 @@ queries of the same kind, against rows that were not trained on either.
 """
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """Features [n, d] as stored (raw) with labels [n] or [n, C]."""
+    """Features [n, d] as stored (raw) with labels [n] or [n, C].
 
-    x: np.ndarray
+    Features are an array, or `shards.rows.StoredRows`, which stay on disk.
+    """
+
+    x: Any
     y: np.ndarray
 
     def __len__(self):
@@ -27,6 +31,14 @@ class Part:
 
     def take(self, index) -> "Part":
         return Part(self.x[index], self.y[index])
+
+    def joined(self, other: "Part") -> "Part":
+        """The rows of both."""
+        y = np.concatenate([self.y, other.y])
+        if isinstance(self.x, np.ndarray):
+            return Part(np.concatenate([self.x, other.x]), y)
+        x, order = self.x.joined(other.x)
+        return Part(x, y[order])
 
     def of_classes(self, classes) -> "Part":
         """The rows of some classes."""
@@ -53,6 +65,44 @@ def draw_per_class(part: Part, count: int, rng) -> tuple[Part, Part]:
             )
         drawn[rng.choice(free, count, replace=False)] = True
     return part.take(drawn), part.take(~drawn)
+
+
+def draw_by_hash(
+    part: Part, query_share: float, validation_share: float, seed: int
+) -> tuple[Part, Part, Part]:
+    """Draws rows of StoredRows by a hash of their key, or of their contents.
+
+    A row is drawn or not whatever rows there are beside it: data that is
+    added changes the part of no other row. Equal rows are drawn together.
+
+    Args:
+        part: all rows.
+        query_share, validation_share: shares of the rows.
+        seed: other seeds draw others.
+
+    Returns:
+        Queries, validation rows, and the rest.
+    """
+    if min(query_share, validation_share) < 0 or (
+        query_share + validation_share >= 1
+    ):
+        raise ValueError(
+            "`query_share` and `validation_share` must be >= 0 and leave rows "
+            f"to train on. Received: {query_share} and {validation_share}."
+        )
+    place = part.x.uniform(seed)
+    held = query_share + validation_share
+    query = part.take(place < query_share)
+    validation = part.take((place >= query_share) & (place < held))
+    rest = part.take(place >= held)
+    for share, drawn in ((query_share, query), (validation_share, validation)):
+        if (share and not len(drawn)) or not len(rest):
+            raise ValueError(
+                f"A share of {share} must hold at least one of the "
+                f"{len(part)} rows, and leave one. Received: {len(drawn)} "
+                f"drawn, {len(rest)} left. Give another share."
+            )
+    return query, validation, rest
 
 
 def parse_classes(text: str, y: np.ndarray, seed: int) -> tuple[int, ...]:

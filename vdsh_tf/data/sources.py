@@ -5,6 +5,7 @@ import socket
 import urllib.parse
 import warnings
 import zipfile
+from typing import Any
 from typing import NamedTuple
 
 import numpy as np
@@ -14,11 +15,21 @@ from vdsh_tf.data import gist
 from vdsh_tf.data import images
 from vdsh_tf.data import npz_files
 from vdsh_tf.data import nus_wide
+from vdsh_tf.data.shards import opening
 
 TFDS_NAMES = ("mnist", "fashion_mnist", "cifar10")
 # Name of the GIST features of a data set, and its images.
 GIST_OF = {"mnist_gist": "mnist", "cifar10_gist": "cifar10"}
-NAMES = ("digits", *TFDS_NAMES, *GIST_OF, "nus_wide", "npz", "images")
+NAMES = (
+    "digits",
+    *TFDS_NAMES,
+    *GIST_OF,
+    "nus_wide",
+    "npz",
+    "images",
+    opening.SHARDS,
+    "tfds:NAME",
+)
 _FEATURE_KEYS = ("features", "x")
 _LABEL_KEYS = ("labels", "label", "y")
 _PARTS = ("x_train", "y_train", "x_test", "y_test")
@@ -29,13 +40,13 @@ class Rows(NamedTuple):
     """A whole data set.
 
     Attributes:
-        x: [n, d], features as stored.
+        x: [n, d], features as stored: an array, or StoredRows.
         y: [n] or [n, C], labels.
         image_shape: (height, width, channels) if rows are the pixels of
             pictures, else None.
     """
 
-    x: np.ndarray
+    x: Any
     y: np.ndarray
     image_shape: tuple[int, ...] | None = None
 
@@ -59,6 +70,10 @@ def read(
             "`image_shape` is for `images`; other data has its own. "
             f"Received: image_shape={image_shape} for {name!r}."
         )
+    if opening.is_stored(name):
+        x = opening.open_rows(name, data_dir, path)
+        labels = x.catalog.labels[x.catalog.usable]
+        return Rows(x, labels, x.catalog.layout.image_shape)
     if name == "digits":
         return _read_digits()
     if name == "npz":

@@ -78,7 +78,8 @@ def named_rows(name: str, load_split, image_shape=None):
         image_shape: of the pictures that the run was trained on, or None.
     """
     if name in ("database", "query"):
-        return ArrayRows(getattr(load_split(), name).x)
+        x = getattr(load_split(), name).x
+        return ArrayRows(x) if isinstance(x, np.ndarray) else x
     return open_rows(name, image_shape)
 
 

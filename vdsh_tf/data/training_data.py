@@ -1,6 +1,8 @@
 """TrainingData: what `fit` was given, checked, and made into batches."""
 
+import contextlib
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,8 @@ from vdsh_tf.data import batches
 from vdsh_tf.data import inputs
 from vdsh_tf.data import python_batches
 from vdsh_tf.data import tensors
+from vdsh_tf.data.shards import feeding
+from vdsh_tf.data.shards.rows import StoredRows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,9 +22,9 @@ class TrainingData:
     """Arrays, or batches in the place of x.
 
     Attributes:
-        x: [n, d] array; or batches (x, y) or (x, y, weight) in a `tf.data`
-            dataset, a `keras.utils.PyDataset` or a generator, of which
-            `checked` makes a dataset.
+        x: [n, d] array, or StoredRows; or batches (x, y) or (x, y, weight)
+            in a `tf.data` dataset, a `keras.utils.PyDataset` or a generator,
+            of which `checked` makes a dataset.
         y: [n] or [n, C], or None.
         weight: [n] sample weights, or None.
         batch_size: rows in a batch; None chooses by the number of rows.
@@ -62,9 +66,15 @@ class TrainingData:
             x = tensors.checked_dataset(x, width, num_classes)
             return dataclasses.replace(self, x=x, source=source)
         self.check_batch_size()
-        x, y = inputs.check_pair(
-            self.x, self.y, width, num_classes, scale_free, several
-        )
+        if self.stored:
+            # Its rows were checked when they were first read.
+            inputs.check_width(self.x.shape[1], width, f"shape={x.shape}")
+            y = inputs.check_labels(self.y, num_classes, several)
+            inputs.check_lengths(x, y)
+        else:
+            x, y = inputs.check_pair(
+                self.x, self.y, width, num_classes, scale_free, several
+            )
         weight = inputs.check_weights(self.weight, len(x))
         return dataclasses.replace(self, x=x, y=y, weight=weight)
 
@@ -129,6 +139,11 @@ class TrainingData:
         return isinstance(self.x, tf.data.Dataset)
 
     @property
+    def stored(self) -> bool:
+        """Whether x is rows that stay on disk."""
+        return isinstance(self.x, StoredRows)
+
+    @property
     def width(self) -> int:
         """d, numbers in a row."""
         if self.streamed:
@@ -176,16 +191,18 @@ class TrainingData:
         # compared, validation must have batches of the same size.
         fixed = {"shuffle": False, "validation_batch_size": size}
         if self.shuffle:
-            dataset, steps = batches.shuffled(
+            dataset, steps = feeding.shuffled(
                 self.arrays, size, seed, epoch, perturbation
             )
             return {"x": dataset, "steps_per_epoch": steps, **fixed}
-        dataset = tf.data.Dataset.from_tensor_slices(self.arrays).batch(size)
+        dataset = feeding.in_order(self.arrays, size)
         dataset = batches.perturbed(dataset, perturbation, seed, epoch)
         return {"x": dataset, **fixed}
 
     def look(self):
         """What can be looked at before training: an array, or batches."""
+        if self.stored:
+            return self.x.sample()
         return self.x if self.source is None else self.source.look()
 
     def sample(self, most: int) -> tuple[np.ndarray, np.ndarray | None]:
@@ -196,9 +213,27 @@ class TrainingData:
         """
         if self.streamed:
             return sample_of(self.look(), most)
-        step = max(1, len(self.x) // most)
-        weight = None if self.weight is None else self.weight[::step][:most]
-        return np.asarray(self.x[::step][:most]), weight
+        rows = self.look()
+        # Stored rows are a sample already, of which weights are not kept.
+        weight = None if self.stored else self.weight
+        step = max(1, len(rows) // most)
+        if weight is not None:
+            weight = weight[::step][:most]
+        return np.asarray(rows[::step][:most]), weight
+
+    @contextlib.contextmanager
+    def explained(self) -> Iterator[None]:
+        """Raises what went wrong on disk, not what `tf.data` makes of it."""
+        try:
+            yield
+        except tf.errors.OpError as error:
+            failure = getattr(self.x, "failure", None)
+            if failure is None:
+                raise
+            # Tracebacks hold the iterator; one that Python finds only when it
+            # ends may wait for a thread that waits for Python.
+            self.x.failure = error.__traceback__ = None
+            raise failure.with_traceback(None) from None
 
     def hooks(self) -> list:
         """Callbacks that the source of the data needs."""
@@ -226,7 +261,7 @@ def validation(data, width: int, num_classes: int, scale_free: bool = False):
     Args:
         data: what `fit` got as `validation_data`: arrays (x, y) or (x, y,
             sample_weight), a `tf.data` dataset, a PyDataset or a generator;
-            or None.
+            or None. x may be StoredRows.
         width: d.
         num_classes: C.
         scale_free: see `inputs.check_features`.
@@ -250,6 +285,8 @@ def validation(data, width: int, num_classes: int, scale_free: bool = False):
     )
     if found.streamed:
         return found.x, found.look()
+    if found.stored:
+        return feeding.in_order(found.arrays, 256), found.arrays
     return found.arrays, found.arrays
 
 

@@ -30,6 +30,11 @@ _SEED = Rule(
     "to repeat the run: random generators take no other",
     lambda v: is_count(v, 0) and v < 2**32,
 )
+_SHARE = Rule(
+    "a number >= 0 and < 1",
+    "as it is a share of the rows",
+    lambda v: isinstance(v, int | float) and 0 <= v < 1,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,12 +45,14 @@ class Source:
         "digits",
         TEXT,
         "Data set: digits, mnist, fashion_mnist, cifar10, mnist_gist, "
-        "cifar10_gist, nus_wide, npz or images.",
+        "cifar10_gist, nus_wide, npz, images; larger than memory: shards, "
+        "tfds:NAME.",
     )
     path: str | None = setting(
         None,
         TEXT,
-        "Features file, for npz; folder with a folder per class, for images.",
+        "Features file, for npz; folder with a folder per class, for images; "
+        "for shards, folder, pattern or URL of .parquet, .npy or .tfrecord.",
     )
     data_dir: str | None = setting(
         None,
@@ -74,6 +81,15 @@ class Source:
         TEXT,
         "Classes that are not trained on, such as 7,8,9, or a share of them "
         "such as 0.3; queries and what is searched in are theirs.",
+    )
+    query_share: float | None = setting(
+        None,
+        _SHARE,
+        "Queries of shards and tfds:NAME, drawn by a hash of their key; "
+        "default 0.01.",
+    )
+    validation_share: float = setting(
+        0.0, _SHARE, "Likewise, held out of the training part."
     )
 
 

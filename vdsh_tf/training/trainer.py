@@ -84,6 +84,8 @@ def load_data(
         validation_per_class=source.validation_per_class,
         train_per_class=source.train_per_class,
         unseen_classes=source.unseen_classes,
+        query_share=source.query_share,
+        validation_share=source.validation_share,
         seed=config.seed,
     )
 

@@ -1,0 +1,1 @@
+"""Labelled rows in many files, read piece by piece: larger than memory."""
