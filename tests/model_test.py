@@ -213,7 +213,7 @@ class ScheduleTest(case.TestCase):
         with self.assertRaisesRegex(
             MemoryError, r"5 N sum_m D_m = 5 x 10,000,000 x 300,008.*online"
         ):
-            schedules.start_store(
+            schedules.start_stores(
                 theta, tf.zeros([8, 3]), range(10**7), model.solver, None
             )
 

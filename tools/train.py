@@ -6,6 +6,7 @@
     python tools/train.py --data=npz --path=mine.npz
     python tools/train.py --data=shards --path='data/*.parquet'
     python tools/train.py --resume
+    python tools/train.py --workers=2
 
 Presets, with the time of training on two CPU cores and the mAP on the queries
 (64 bits unless stated; mean of three seeds, seed 0 where marked):
@@ -25,9 +26,15 @@ Without a preset, --data other than digits takes "auto", for data of your own:
 holds config.json, model.keras, history.csv, metrics.json, convergence.png and
 TensorBoard logs. Interrupted training resumes after its last epoch with
 --resume, on the same data.
+
+--workers=N divides every batch among N processes on this machine. On several
+machines, run the same command on each with TF_CONFIG set, and --run_dir in a
+folder that all of them see; the first worker writes. Results are those of one
+worker. See docs/scaling.md.
 """
 
 import dataclasses
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -39,6 +46,7 @@ from absl import logging
 
 from vdsh_tf import files
 from vdsh_tf.config import ANY
+from vdsh_tf.config import COUNT
 from vdsh_tf.config import SWITCH
 from vdsh_tf.config import Rule
 from vdsh_tf.config import setting
@@ -46,9 +54,11 @@ from vdsh_tf.tools import flags
 from vdsh_tf.tools import interrupts
 from vdsh_tf.tools import scaffold
 from vdsh_tf.tools import training_flags
+from vdsh_tf.training import cluster
 
 if TYPE_CHECKING:
     from vdsh_tf.training import runs
+    from vdsh_tf.training.team import Team
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +77,7 @@ class Args(training_flags.TrainingFlags):
         "seed",
         "run_dir",
         "resume",
+        "workers",
         "verbose",
         "schedule",
     )
@@ -77,6 +88,11 @@ class Args(training_flags.TrainingFlags):
     resume: bool = setting(
         False, SWITCH, "Resume --run_dir, or the newest unfinished run."
     )
+    workers: int | None = setting(
+        None, COUNT, "Processes on this machine that share every batch."
+    )
+    # The command line, for the workers.
+    given: tuple[str, ...] = ()
     verbose: int | None = setting(
         None,
         Rule("0, 1 or 2", "as in Keras", lambda v: v in (0, 1, 2)),
@@ -90,16 +106,21 @@ class Args(training_flags.TrainingFlags):
         preset, data = flags.peek(("preset", "data"), argv)
         if preset is None and data not in (None, "digits"):
             argv = [*argv, "--preset=auto"]
-        return super().defaults(argv)
+        return dataclasses.replace(super().defaults(argv), given=tuple(argv))
 
 
 def train(args: Args) -> None:
     """Trains a new run, or resumes one, and prints its results."""
-    from vdsh_tf.training import trainer
-
+    place = cluster.from_environment(os.environ)
+    if place is None and args.workers is not None and args.workers > 1:
+        return launch(args)
     verbose = args.verbose
     if verbose is None:
         verbose = 1 if sys.stdout.isatty() else 2
+    if place is not None and len(place.addresses) > 1:
+        return work(args, place, verbose)
+    from vdsh_tf.training import trainer
+
     if not args.resume:
         directory, split = create(args)
         return run(directory, split, verbose)
@@ -111,7 +132,51 @@ def train(args: Args) -> None:
         run(directory, split, verbose)
 
 
-def run(directory: "runs.RunDirectory", split, verbose: int) -> None:
+def launch(args: Args) -> None:
+    """Starts the workers on this machine, with the other flags as given."""
+    given = iter(args.given)
+    argv = []
+    for flag in given:
+        if flag == "--workers":
+            next(given)
+        elif not flag.startswith("--workers="):
+            argv.append(flag)
+    command = [sys.executable, "-m", "vdsh_tf.tools.train", *argv]
+    cluster.launch(args.workers, command)
+
+
+def work(args: Args, place: cluster.Cluster, verbose: int) -> None:
+    """Trains as one of several workers."""
+    from vdsh_tf.training import runs
+    from vdsh_tf.training import team as team_lib
+    from vdsh_tf.training import trainer
+
+    team = team_lib.Team(place)
+
+    def begin():
+        """The chief chooses the folder."""
+        if not args.resume:
+            return create(args)[0].path
+        directory = open_unfinished(args.run_dir)
+        check_settings(args, directory)
+        return directory.path
+
+    team.check_same(
+        code=team_lib.code_version(),
+        settings=repr(training_flags.apart_from_place(args.settings)),
+    )
+    directory = runs.RunDirectory(team.from_chief(begin))
+    where = args.config.source
+    split = trainer.load_data(directory.config, where.data_dir, where.path)
+    run(directory, split, verbose, team)
+
+
+def run(
+    directory: "runs.RunDirectory",
+    split,
+    verbose: int,
+    team: "Team | None" = None,
+) -> None:
     """Trains from the last epoch there is, and prints the results."""
     from vdsh_tf.training import trainer
 
@@ -123,8 +188,9 @@ def run(directory: "runs.RunDirectory", split, verbose: int) -> None:
         directory.path,
     )
     with interrupts.keeping(lambda: kept(directory)):
-        result = trainer.train(directory, split, verbose)
-    report(directory, result)
+        result = trainer.train(directory, split, verbose, team)
+    if team is None or team.is_chief:
+        report(directory, result)
 
 
 def kept(directory: "runs.RunDirectory") -> str:

@@ -1,6 +1,7 @@
 """VDSH: a Keras model whose `fit` is Algorithm 1, without back-propagation."""
 
 import dataclasses
+import functools
 
 import keras
 import numpy as np
@@ -21,6 +22,8 @@ from vdsh_tf.data import tensors
 from vdsh_tf.data import training_data
 from vdsh_tf.data.shards.rows import StoredRows
 from vdsh_tf.data.training_data import TrainingData
+from vdsh_tf.distribution.replicated import Replicated
+from vdsh_tf.distribution.replicated import SharedMean
 from vdsh_tf.encoder import HashEncoder
 from vdsh_tf.recipes import Recipe
 from vdsh_tf.solver import objective
@@ -32,7 +35,7 @@ _NUMBERS = 1 << 24
 
 
 @keras.saving.register_keras_serializable("vdsh_tf")
-class VDSH(entries.CheckedModel):
+class VDSH(entries.CheckedModel, Replicated):
     """Very Deep Supervised Hashing.
 
     ```python
@@ -52,6 +55,10 @@ class VDSH(entries.CheckedModel):
         solver: `config.Solver` (or its fields as a dictionary); what it
             leaves open gets the schedule's usual value. As an attribute, all
             values are set.
+
+    Made and compiled in the `scope()` of a `tf.distribute` strategy
+    (`MirroredStrategy`, `MultiWorkerMirroredStrategy`), it is trained by all of
+    its devices: see docs/scaling.md.
     """
 
     def __init__(
@@ -96,8 +103,9 @@ class VDSH(entries.CheckedModel):
             dtype=self.dtype_policy,
             name="encoder",
         )
-        self.objective_metric = keras.metrics.Mean(name="objective")
-        self.accuracy_metric = keras.metrics.Mean(name="accuracy")
+        self.encoder._distribute_strategy = None
+        self.objective_metric = SharedMean(name="objective")
+        self.accuracy_metric = SharedMean(name="accuracy")
         depth = self.encoder.num_layers
         self.layer_residual = LayerMean(depth, name="layer_residual")
         self.layer_dual = LayerMean(depth, name="layer_dual")
@@ -119,6 +127,11 @@ class VDSH(entries.CheckedModel):
     def build(self, input_shape):
         if self.built:
             return
+        with self.scope():
+            self._build(input_shape)
+        self.built = True
+
+    def _build(self, input_shape):
         self.encoder.build(input_shape)
         # Small and random: an exact ridge fit on random codes learns noise.
         others = preservation.columns(self.solver)
@@ -132,7 +145,6 @@ class VDSH(entries.CheckedModel):
         # Of the targets beside the labels; zeros until data was seen.
         self.projection = self._add_fixed((input_shape[-1], others))
         self.offset = self._add_fixed((others,))
-        self.built = True
 
     def _add_fixed(self, shape):
         if not shape[-1]:
@@ -179,7 +191,10 @@ class VDSH(entries.CheckedModel):
             "run_eagerly": run_eagerly,
         }
         recipe = Recipe.make(recipe)
-        made = optimizers.for_schedule(optimizer, self.algorithm, recipe)
+        with self.scope():
+            made = optimizers.for_schedule(optimizer, self.algorithm, recipe)
+        if self.replicas is not None:
+            made = optimizers.for_replicas(made, self.scope())
         # What was asked for; `recipe` gets the stages that `fit` plans.
         self._recipe = recipe
         if not isinstance(optimizer, str):
@@ -216,9 +231,11 @@ class VDSH(entries.CheckedModel):
         validation data, the logs have `val_map`, retrieval among at most
         10,000 of its rows. `loss` is another name of the objective. The full
         schedule needs all data at hand: pass arrays or a finite dataset, in a
-        fixed order.
+        fixed order. Of several workers, each gives all data: it takes its
+        slice of every batch.
         """
         self.require_compiled()
+        self.check_scope()
         data = TrainingData(x, y, sample_weight, batch_size, shuffle)
         scale_free = self.encoder.scale_free
         data, held_out = data.checked(
@@ -236,7 +253,8 @@ class VDSH(entries.CheckedModel):
             self.encoder.adapt(data.look())
         self._adapt_targets(data)
         if self.optimizer is not None and not self.optimizer.built:
-            self.optimizer.build(self.trainable_variables)
+            with self.scope():
+                self.optimizer.build(self.trainable_variables)
         self.recipe, planned = planning.plan(
             self,
             self._recipe,
@@ -278,8 +296,7 @@ class VDSH(entries.CheckedModel):
     def _arguments(self, data, epoch):
         """What Keras trains on, as keywords of its `fit`."""
         if not self.algorithm.takes_optimizer:
-            dataset = self.prepare(data)
-            dataset = dataset.batch(data.batch_size or 256)
+            dataset = self.prepare(data).batch(data.full_batch)
             return {"x": dataset, "shuffle": False}
         perturbation = batches.Perturbation()
         if self.recipe is not None:
@@ -298,43 +315,70 @@ class VDSH(entries.CheckedModel):
                 'must have the data there, too. Use schedule="online" for '
                 "rows that stay on disk."
             )
+        shards = None
+        if self.replicas is not None:
+            shards = functools.partial(
+                self.replicas.shards, batch_size=data.full_batch
+            )
         store = self.store
         prepared = self.algorithm.prepare(
             self.weights_as_tensors(),
             data.x if data.streamed else data.arrays,
             self.solver,
             self.encoder.normalize,
+            shards,
         )
         if self.store is not store:
             # A traced step would go on with the old one.
             self.train_function = None
         return prepared
 
-    def train_step(self, data):
+    @property
+    def takes_row_before(self):
+        """Mixing takes something of the row before."""
+        return self.recipe is not None and bool(self.recipe.mixup)
+
+    def train_part(self, data, place):
         x, y, weight = keras.utils.unpack_x_y_sample_weight(data)
-        x, *place = x if isinstance(x, tuple) else (x,)
+        x, *index = x if isinstance(x, tuple) else (x,)
         x = self.encoder.normalize(x)
         y = self._targets(y, x)
         if self.recipe is not None and self.recipe.mixup:
             # A function of the step, so that resumed training is the same.
             step = tf.cast(self.optimizer.iterations.value, tf.int64)
             seed = tf.stack([tf.constant(self.encoder.seed, tf.int64), step])
-            x, y, weight = batches.mixed(x, y, weight, self.recipe.mixup, seed)
+            x, y, weight = batches.mixed(
+                x, y, weight, self.recipe.mixup, seed, place
+            )
         theta, classifier = self.weights_as_tensors()
+        group = None
+        if place is not None:
+            group = self.group(
+                lambda rows: self._sums(rows, y, classifier, weight)
+            )
         update = self.algorithm.step(
             theta,
             classifier,
-            (x, *place) if place else x,
+            (x, *index) if index else x,
             y,
             self.solver,
             self.optimizer is None,
             weight,
+            group,
         )
-        self._apply(update)
+        self.apply_moves(
+            [*self.encoder.active_kernels, self.classifier],
+            [*update.theta, update.classifier],
+        )
         residual = self._update_layer_metrics(update.trace)
-        logs = self._update_metrics(
-            update.trace.embedding, y, theta, classifier, weight
-        )
+        if group is None:
+            logs = self._update_metrics(
+                update.trace.embedding, y, theta, classifier, weight
+            )
+        else:
+            logs = self._update_from_sums(
+                *update.trace.measured, theta, classifier
+            )
         return {**logs, **residual, "loss": logs["objective"]}
 
     def test_step(self, data):
@@ -440,17 +484,8 @@ class VDSH(entries.CheckedModel):
         config = {"recipe": None, **config}
         self.compile(**keras.saving.deserialize_keras_object(config))
         if self.optimizer is not None and self.built:
-            self.optimizer.build(self.trainable_variables)
-
-    def _apply(self, update):
-        """Gives the moves to the optimizer, or takes them as they are."""
-        variables = [*self.encoder.active_kernels, self.classifier]
-        moves = [*update.theta, update.classifier]
-        if self.optimizer is not None:
-            self.optimizer.apply(moves, variables)
-            return
-        for variable, move in zip(variables, moves, strict=True):
-            variable.assign_sub(move)
+            with self.scope():
+                self.optimizer.build(self.trainable_variables)
 
     def _update_metrics(self, embedding, y, theta, classifier, weight=None):
         """Eq. 4 per sample, and accuracy: means over samples."""
@@ -459,13 +494,39 @@ class VDSH(entries.CheckedModel):
         count = tf.cast(tf.shape(y)[0], y.dtype)
         if weight is not None:
             count = tf.reduce_sum(tf.cast(weight, y.dtype))
-        # Of several labels, the best-scored one must be among them.
-        scores = tf.matmul(embedding, classifier)[:, : self.num_classes]
-        best = tf.argmax(scores, axis=-1)
-        correct = tf.gather(y, best, batch_dims=1)
+        correct = self._correct(embedding, y, classifier)
         costs += tf.math.divide_no_nan(penalty, count)
         self.objective_metric.update_state(costs, weight)
         self.accuracy_metric.update_state(correct, weight)
+        return self._logs()
+
+    def _correct(self, embedding, y, classifier):
+        # Of several labels, the best-scored one must be among them.
+        scores = tf.matmul(embedding, classifier)[:, : self.num_classes]
+        best = tf.argmax(scores, axis=-1)
+        return tf.gather(y, best, batch_dims=1)
+
+    def _sums(self, embedding, y, classifier, weight):
+        """What `_update_from_sums` needs to know of some rows of a batch."""
+        costs = objective.sample_costs(embedding, y, classifier)
+        correct = self._correct(embedding, y, classifier)
+        if weight is None:
+            weight = tf.ones_like(costs)
+        weight = tf.cast(weight, costs.dtype)
+        values = (costs * weight, correct * weight, weight)
+        return list(map(tf.reduce_sum, values))
+
+    def _update_from_sums(self, costs, correct, count, theta, classifier):
+        """`_update_metrics`, from sums over all replicas."""
+        costs += objective.penalty(theta, classifier, self.solver)
+        for metric, value in (
+            (self.objective_metric, costs),
+            (self.accuracy_metric, correct),
+        ):
+            metric.update_state(tf.math.divide_no_nan(value, count), count)
+        return self._logs()
+
+    def _logs(self):
         return {
             "objective": self.objective_metric.result(),
             "accuracy": self.accuracy_metric.result(),

@@ -16,11 +16,15 @@ class LayerMean(keras.metrics.Metric):
     def __init__(self, layers: int, name="layer_mean", **kwargs):
         super().__init__(name=name, **kwargs)
         self.layers = layers
-        self.total = self.add_weight(
-            shape=(layers,), initializer="zeros", name="total"
-        )
-        self.count = self.add_weight(
-            shape=(layers,), initializer="zeros", name="count"
+        self.total, self.count = (
+            # Values are the same on all replicas of a model.
+            self.add_variable(
+                shape=(layers,),
+                initializer="zeros",
+                aggregation="only_first_replica",
+                name=part,
+            )
+            for part in ("total", "count")
         )
 
     def update_state(self, values, places):

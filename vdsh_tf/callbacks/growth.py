@@ -105,7 +105,7 @@ class GrowDepth(keras.callbacks.Callback):
         """Takes over a factor that another callback put on the rate."""
         if self.model.optimizer is None or self._last_rate is None:
             return
-        ratio = float(self.model.optimizer.learning_rate) / self._last_rate
+        ratio = optimizers.rate_of(self.model.optimizer) / self._last_rate
         if abs(ratio - 1) > 1e-3:
             self.factor *= ratio
 

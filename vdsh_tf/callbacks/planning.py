@@ -36,7 +36,7 @@ def plan(model, recipe, data, validation_data, given, epochs, initial_epoch):
     if not model.algorithm.takes_optimizer or model.optimizer is None:
         recipe = None
     if recipe is not None and growth is None:
-        again = initial_epoch == 0 and int(model.optimizer.iterations) > 0
+        again = initial_epoch == 0 and model.optimizer.iterations.numpy() > 0
         again = again and not any(map(_restores, given))
         recipe = recipe.planned(
             model.encoder.num_layers, epochs, model.encoder.grow_from, again

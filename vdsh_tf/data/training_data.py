@@ -144,6 +144,11 @@ class TrainingData:
         return isinstance(self.x, StoredRows)
 
     @property
+    def full_batch(self) -> int:
+        """Rows that the full schedule takes at once; does not matter much."""
+        return self.batch_size or 256
+
+    @property
     def width(self) -> int:
         """d, numbers in a row."""
         if self.streamed:

@@ -36,7 +36,7 @@ def start_samples(theta, x):
     return SampleState(z, u=zeros, a=zeros, prev_z=z, prev_a=zeros)
 
 
-def sample_step(weights, x, state, y, gamma, solver, weight=None):
+def sample_step(weights, x, state, y, gamma, solver, weight=None, reduce=None):
     """Lines 5-11 for a batch of samples: codes, duals, weight moves.
 
     Args:
@@ -47,6 +47,7 @@ def sample_step(weights, x, state, y, gamma, solver, weight=None):
         gamma: one scalar per layer.
         solver: config.Solver.
         weight: [batch, 1] sample weights, or None.
+        reduce: see `groups.Group`, for step lengths that samples share.
 
     Returns:
         The batch's new SampleState, its Sums, and the Trace without an
@@ -77,6 +78,7 @@ def sample_step(weights, x, state, y, gamma, solver, weight=None):
             solver,
             margin=margin if m + 1 == top else None,
             weight=weight,
+            reduce=reduce,
         )
         z[m] = center + move
         u[m] += z[m] - f[m]

@@ -83,11 +83,14 @@ class Trace(NamedTuple):
         embedding: [batch, K], output of the network before the step.
         residual: [M], mean over samples of |z_m - f_m| after the codes moved.
         dual: [M], mean over samples of beta |u_m|.
+        measured: what `groups.Group.measure` asked for, over all workers;
+            None where there is no group.
     """
 
     embedding: tf.Tensor
     residual: tf.Tensor
     dual: tf.Tensor
+    measured: list | None = None
 
 
 class Update(NamedTuple):

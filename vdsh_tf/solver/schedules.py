@@ -16,7 +16,9 @@ import tensorflow as tf
 from vdsh_tf.config import require
 from vdsh_tf.solver import consensus
 from vdsh_tf.solver import full
+from vdsh_tf.solver import groups
 from vdsh_tf.solver import online
+from vdsh_tf.solver import several
 from vdsh_tf.solver.records import Update
 from vdsh_tf.solver.store import SampleStore
 from vdsh_tf.solver.store import check_memory
@@ -31,28 +33,37 @@ class Online:
     store = None
 
     def step(
-        self, theta, classifier, x, y, solver, exact, weight=None
+        self, theta, classifier, x, y, solver, exact, weight=None, group=None
     ) -> Update:
-        """See `online.step`."""
-        return online.step(theta, classifier, x, y, solver, exact, weight)
+        """See `online.step`, and for a group `several.step`."""
+        batch = (theta, classifier, x, y, solver, exact, weight)
+        if group is None:
+            return online.step(*batch)
+        return several.step(*batch, group)
 
 
 class Full:
     """Algorithm 1 to the letter; keeps 5 numbers per sample and unit.
 
     Attributes:
-        store: SampleStore, made when training starts.
+        stores: SampleStores, made when training starts: one, or one for each
+            worker of this process, which keeps the state of its own samples.
     """
 
     name = "full"
     takes_optimizer = False
 
     def __init__(self):
-        self.store: SampleStore | None = None
-        # Of the rows that the store is about: others get one of their own.
+        self.stores: list[SampleStore] = []
+        # Of the rows that the stores are about: others get some of their own.
         self._digest: bytes | None = None
 
-    def prepare(self, weights, data, solver, normalize):
+    @property
+    def store(self) -> SampleStore | None:
+        """The first store, or None before training."""
+        return self.stores[0] if self.stores else None
+
+    def prepare(self, weights, data, solver, normalize, shards=None):
         """Makes the store if there is none.
 
         Args:
@@ -61,6 +72,8 @@ class Full:
                 dataset of batches of them.
             solver: config.Solver.
             normalize: function that the encoder applies to raw rows.
+            shards: a function of the number of rows that gives `groups.Shards`,
+                if there are several workers.
 
         Returns:
             A dataset of ((x, index), y, ...) rows; the index is a row's place
@@ -69,18 +82,21 @@ class Full:
         if isinstance(data, tf.data.Dataset):
             data = _gathered(data, weights)
         x, *others = data
+        weight = others[1] if len(others) > 1 else None
+        index = np.arange(len(x), dtype=np.int32)
+        made = shards(len(x)) if shards is not None else None
         digest = _digest(data)
         if self.store is None or self._digest != digest:
-            weight = others[1] if len(others) > 1 else None
-            self.store = start_store(
-                *weights, x, solver, normalize, weight=weight
+            self.stores = start_stores(
+                *weights, x, solver, normalize, weight=weight, shards=made
             )
             self._digest = digest
-        index = np.arange(len(x), dtype=np.int32)
+        for own in () if made is None else made.rows:
+            index[own] = np.arange(len(own))
         return tf.data.Dataset.from_tensor_slices(((x, index), *others))
 
     def step(
-        self, theta, classifier, x, y, solver, exact, weight=None
+        self, theta, classifier, x, y, solver, exact, weight=None, group=None
     ) -> Update:
         """One batch of a pass; moves are zero until all samples were seen.
 
@@ -91,14 +107,15 @@ class Full:
             solver: config.Solver.
             exact: not used; line 14 is always solved.
             weight: [batch] sample weights, or None.
+            group: groups.Group, if the batch is a part of a larger one.
         """
         x, index = x
-        store = self.store
-        if store is None:
+        if self.store is None:
             raise RuntimeError(
                 "The full schedule needs all samples before its first step: "
                 "train with `fit`."
             )
+        store = self.stores[0 if group is None else group.member]
         if weight is not None:
             weight = tf.cast(weight, y.dtype)[:, None]
         gamma = tuple(map(tf.convert_to_tensor, store.gamma))
@@ -107,7 +124,13 @@ class Full:
             weights, x, store.read(index), y, gamma, solver, weight
         )
         store.write(index, state)
-        total = store.add(sums, tf.shape(index)[0])
+        # The step saw every sample's own copies; Eq. 4 is about theta.
+        embedding = full.start_samples(theta, x).z[-1]
+        trace = trace._replace(embedding=embedding)
+        rows = tf.shape(index)[0]
+        if group is not None:
+            sums, trace, rows = groups.close(group, sums, trace, rows)
+        total = store.add(sums, tf.cast(rows, tf.int32))
 
         def close_pass():
             new, moves = full.consensus_step(weights, total, gamma, solver)
@@ -118,11 +141,8 @@ class Full:
         def go_on():
             return tuple(map(tf.zeros_like, (*theta, classifier)))
 
-        done = store.seen >= store.num_samples
+        done = store.seen >= store.pass_samples
         *moves, classifier_move = tf.cond(done, close_pass, go_on)
-        # The step saw every sample's own copies; Eq. 4 is about theta.
-        embedding = full.start_samples(theta, x).z[-1]
-        trace = trace._replace(embedding=embedding)
         return Update(tuple(moves), classifier_move, trace)
 
 
@@ -168,32 +188,49 @@ def _digest(arrays):
     return digest.digest()
 
 
-def start_store(
-    theta, classifier, x, solver, normalize, batch_size=1024, weight=None
-):
-    """A SampleStore after line 2: every code by a forward pass.
+def start_stores(
+    theta, classifier, x, solver, normalize, weight=None, shards=None
+) -> list[SampleStore]:
+    """SampleStores after line 2: every code by a forward pass.
 
     Args:
         theta, classifier: starting weights, as tensors.
         x: [N, d] array of raw rows.
         solver: config.Solver.
         normalize: function that the encoder applies to raw rows.
-        batch_size: rows per forward pass; does not change the result.
         weight: [N] sample weights, or None.
+        shards: groups.Shards; None for one store of all rows.
     """
-    made = SampleStore(full.start_weights(theta, classifier), len(x))
+    if shards is None:
+        shards = groups.Shards(
+            [np.arange(len(x))], [""], lambda values: values[0]
+        )
+    stores, squares = [], []
+    for rows, device in zip(shards.rows, shards.devices, strict=True):
+        part = np.ones(len(rows)) if weight is None else weight[rows]
+        with tf.device(device):
+            store = SampleStore(
+                full.start_weights(theta, classifier), len(rows), len(x)
+            )
+            found = _fill(store, theta, x[rows], part, normalize)
+        stores.append(store)
+        squares.append([found, np.sum(part, dtype="f8")])
+    sq_norms, total = shards.total(squares)
+    gamma = consensus.relative_gamma(list(sq_norms / total), solver)
+    for store in stores:
+        for variable, value in zip(store.gamma, gamma, strict=True):
+            variable.assign(tf.cast(value, variable.dtype))
+    return stores
+
+
+def _fill(store, theta, x, weight, normalize, batch_size=1024):
+    """Writes the codes of rows; returns the sum of |x|^2 for each layer."""
     sq_norms = np.zeros(len(theta))
-    total = len(x) if weight is None else np.sum(weight, dtype="f8")
     for start in range(0, len(x), batch_size):
         rows = normalize(x[start : start + batch_size])
         state = full.start_samples(theta, rows)
-        made.write(tf.range(start, start + len(rows)), state)
+        store.write(tf.range(start, start + len(rows)), state)
         inputs = (rows, *state.z[:-1])
-        part = np.ones(len(rows))
-        if weight is not None:
-            part = weight[start : start + batch_size]
+        part = weight[start : start + batch_size]
         sq_norms += [part @ np.square(z, dtype="f8").sum(1) for z in inputs]
-    gamma = consensus.relative_gamma(list(sq_norms / total), solver)
-    for variable, value in zip(made.gamma, gamma, strict=True):
-        variable.assign(tf.cast(value, variable.dtype))
-    return made
+    return sq_norms

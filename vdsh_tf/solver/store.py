@@ -49,15 +49,20 @@ class SampleStore(tf.Module):
 
     Args:
         weights: Weights to start from.
-        num_samples: N.
+        num_samples: N, rows of state.
+        pass_samples: samples of a pass over the data, if others keep the
+            state of some of them.
     """
 
-    def __init__(self, weights, num_samples: int):
+    def __init__(
+        self, weights, num_samples: int, pass_samples: int | None = None
+    ):
         super().__init__()
         dims = [kernel.shape[1] for kernel in weights.theta]
         dtype = weights.classifier.dtype
         check_memory(num_samples, dims, dtype.size)
         self.num_samples = num_samples
+        self.pass_samples = pass_samples or num_samples
         # How many samples of the pass have been seen.
         self.seen = tf.Variable(0, dtype=tf.int32)
         self.rows = {

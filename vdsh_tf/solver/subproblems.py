@@ -118,7 +118,14 @@ def total(values, weight=None):
 
 
 def solve_hidden_code(
-    error, copy, active, response, solver, margin=None, weight=None
+    error,
+    copy,
+    active,
+    response,
+    solver,
+    margin=None,
+    weight=None,
+    reduce=None,
 ):
     """Hands the error of layer m+1 down to the code of layer m (line 8).
 
@@ -147,6 +154,7 @@ def solve_hidden_code(
             each other; a shared one keeps the direction of their sum.
         margin: Margin of layer m+1, or None.
         weight: [batch, 1] sample weights of a shared step, or None.
+        reduce: see `groups.Group`, if the batch is part of a larger one.
 
     Returns:
         move: [batch, D_m], z - center.
@@ -173,6 +181,8 @@ def solve_hidden_code(
         sq = row_sum(tf.square(g))
         if solver.shared_step:
             sq, bend = total(sq, weight), total(bend, weight)
+            if reduce is not None:
+                sq, bend = reduce([sq, bend])
         length = tf.math.divide_no_nan(sq, sq + bend)
         moved -= length * g
         change -= length * bent
@@ -209,7 +219,9 @@ def pull_of(error, response, margin=None) -> Pull:
     return Pull(pull, 1.0, row_sum(tf.square(pull)))
 
 
-def hand_down(pull, copy, active, shared_step, weight=None) -> Pull:
+def hand_down(
+    pull, copy, active, shared_step, weight=None, reduce=None
+) -> Pull:
     """The first step of `solve_hidden_code`, without its line search.
 
     The step goes along the same g, and is as long as the pull of the layer
@@ -226,6 +238,7 @@ def hand_down(pull, copy, active, shared_step, weight=None) -> Pull:
         active: [batch, D_m] bool, whether f_m is active.
         shared_step: whether the lengths are those of all samples together.
         weight: [batch, 1] sample weights of a shared step, or None.
+        reduce: see `groups.Group`, if the batch is part of a larger one.
 
     Returns:
         Pull of layer m, its move z - center. From a forward start it is also
@@ -236,9 +249,10 @@ def hand_down(pull, copy, active, shared_step, weight=None) -> Pull:
     squares, want = row_sum(tf.square(g)), pull.squares
     ratio = tf.math.divide_no_nan(want, squares)
     if shared_step:
-        ratio = tf.math.divide_no_nan(
-            total(want, weight), total(squares, weight)
-        )
+        sums = total(want, weight), total(squares, weight)
+        if reduce is not None:
+            sums = reduce(list(sums))
+        ratio = tf.math.divide_no_nan(*sums)
     return Pull(g, tf.sqrt(ratio), ratio * squares)
 
 

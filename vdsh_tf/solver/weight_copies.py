@@ -112,7 +112,7 @@ def violation_of(theta, prev_theta, prev2_theta, x, a, prev_x, prev_a):
     )
 
 
-def directions(x, damping, weight=None):
+def directions(x, damping, weight=None, reduce=None):
     """M^-1 x_i: directions in which copies move under a metric M.
 
     With |theta~_i - theta|_M for |theta~_i - theta| in line 11, a copy leaves
@@ -126,17 +126,34 @@ def directions(x, damping, weight=None):
         x: [batch, D_in].
         damping: scalar > 0.
         weight: [batch, 1] sample weights of the means, or None.
+        reduce: see `groups.Group`, if the batch is part of a larger one.
 
     Returns:
         [batch, D_in].
     """
     if weight is None:
         weight = tf.ones_like(x[:, :1])
-    weight = weight / tf.reduce_mean(weight)
-    mean = tf.reduce_mean(x * weight, axis=0, keepdims=True)
-    unit = tf.maximum(tf.reduce_mean(tf.square(x) * weight), 1e-30)
+    if reduce is None:
+        weight = weight / tf.reduce_mean(weight)
+        mean = tf.reduce_mean(x * weight, axis=0, keepdims=True)
+        square = tf.reduce_mean(tf.square(x) * weight)
+    else:
+        mean, square = _common_means(x, weight, reduce)
+    unit = tf.maximum(square, 1e-30)
     penalised = mean / (damping * unit + tf.reduce_sum(tf.square(mean)))
     return x - tf.matmul(x, mean, transpose_b=True) * penalised
+
+
+def _common_means(x, weight, reduce):
+    """Mean row [1, D_in] and mean square of all workers' rows."""
+    count, row, square = reduce(
+        [
+            tf.reduce_sum(weight),
+            tf.reduce_sum(x * weight, axis=0, keepdims=True),
+            tf.reduce_sum(tf.square(x) * weight),
+        ]
+    )
+    return row / count, square / (count * x.shape[1])
 
 
 def _dot(a, b):

@@ -217,14 +217,23 @@ class RunDirectory:
 
     def save_checkpoint(self, model: "VDSH", epochs_done: int) -> None:
         """Keeps the state after an epoch, and removes older ones."""
-        os.makedirs(self.file("checkpoints"), exist_ok=True)
-        stem = self.file("checkpoints", f"epoch_{epochs_done:05d}")
-        if model.store is not None:
-            model.store.save(f"{stem}.npz")
+        stem = self.save_state(model, epochs_done)
         save_model(model, f"{stem}.keras")
         for old in glob.glob(self.file("checkpoints", "epoch_*")):
             if not os.path.basename(old).startswith(os.path.basename(stem)):
                 os.remove(old)
+
+    def save_state(self, model: "VDSH", epochs_done: int) -> str:
+        """Keeps what this process has of the full schedule's state.
+
+        Returns:
+            The checkpoint's path without ending.
+        """
+        os.makedirs(self.file("checkpoints"), exist_ok=True)
+        stem = self.file("checkpoints", f"epoch_{epochs_done:05d}")
+        for path, store in _states(model, stem):
+            store.save(path)
+        return stem
 
     def last_checkpoint(self) -> tuple[str, int] | None:
         """Path without ending, and number of epochs done; None if none."""
@@ -243,6 +252,31 @@ def _has_content(path):
     return any(
         not name.startswith(".config.partial-") for name in os.listdir(path)
     )
+
+
+def load_state(model: "VDSH", stem: str) -> None:
+    """Reads what `save_state` of as many workers wrote."""
+    for path, store in _states(model, stem):
+        if not os.path.isfile(path):
+            raise FileNotFoundError(
+                "The full schedule must resume with as many workers as it was "
+                f"begun with, which have its state in parts; there is no "
+                f"{path}."
+            )
+        store.load(path)
+
+
+def _states(model, stem):
+    """Files and stores of the full schedule; nothing for the other one."""
+    if model.store is None:
+        return []
+    stores, replicas = model.algorithm.stores, model.replicas
+    if replicas is None:
+        return [(f"{stem}.npz", stores[0])]
+    return [
+        (f"{stem}.{number}-of-{replicas.count}.npz", store)
+        for number, store in zip(replicas.local, stores, strict=True)
+    ]
 
 
 def new_path(root: str, name: str) -> str:

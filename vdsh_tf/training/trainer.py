@@ -1,6 +1,8 @@
 """Trains a run from its settings: what `tools/train.py` calls."""
 
+import contextlib
 import dataclasses
+import json
 import math
 import time
 
@@ -23,7 +25,9 @@ from vdsh_tf.model import VDSH
 from vdsh_tf.solver import schedules
 from vdsh_tf.training import provenance
 from vdsh_tf.training import runs
+from vdsh_tf.training import team as team_lib
 from vdsh_tf.training.config import TrainingConfig
+from vdsh_tf.training.team import Team
 
 
 class Stopwatch(keras.callbacks.Callback):
@@ -42,6 +46,20 @@ class Stopwatch(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         self.seconds += time.perf_counter() - self._start
+
+
+class StateRecord(keras.callbacks.Callback):
+    """Writes the part of the full schedule's state that a worker keeps."""
+
+    def __init__(self, directory: runs.RunDirectory, team):
+        super().__init__()
+        self.directory = directory
+        self.team = team
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.directory.save_state(self.model, epoch + 1)
+        # The checkpoint is there when all of its parts are.
+        self.team.exchange("saved")
 
 
 class EpochRecord(keras.callbacks.Callback):
@@ -118,20 +136,32 @@ def build_model(config: TrainingConfig, num_classes: int) -> VDSH:
 
 
 def train(
-    directory: runs.RunDirectory, split: datasets.Split, verbose="auto"
+    directory: runs.RunDirectory,
+    split: datasets.Split,
+    verbose="auto",
+    team: Team | None = None,
 ) -> dict:
     """Trains the run in `directory`, from its last epoch if it has one.
 
     Other processes are kept out of the directory meanwhile. A run that is
     finished, maybe by one of them, is not trained again.
 
+    Args:
+        directory: of the run. All workers of a team see it; the chief writes.
+        split: the data.
+        verbose: as in Keras.
+        team: training.team.Team, if there are several workers.
+
     Returns:
         Retrieval metrics on the queries, as written to metrics.json.
 
     Raises:
         RuntimeError: another process trains this run.
-        ValueError: the data is not what the run was begun with.
+        ValueError: the data is not what the run was begun with, or a worker
+            has other data, settings or code than the chief.
     """
+    if team is not None:
+        return _train_together(directory, split, verbose, team)
     with files.locked(directory.path):
         if directory.finished:
             return directory.read_json("metrics.json")
@@ -140,28 +170,62 @@ def train(
         return _train(directory, split, verbose)
 
 
-def _train(directory, split, verbose):
+def _train_together(directory, split, verbose, team):
+    team.check_same(
+        code=team_lib.code_version(),
+        settings=json.dumps(directory.config.to_json()),
+        data=provenance.digest(split),
+    )
+    with contextlib.ExitStack() as stack:
+
+        def begin():
+            stack.enter_context(files.locked(directory.path))
+            if directory.finished:
+                return directory.read_json("metrics.json")
+            provenance.check_data(directory, split)
+            directory.write_json("data.json", provenance.describe(split))
+            return None
+
+        finished = team.from_chief(begin)
+        if finished is not None:
+            return finished
+        with team.watching():
+            return _train(
+                directory, split, verbose if team.is_chief else 0, team
+            )
+
+
+def _train(directory, split, verbose, team=None):
     config = directory.config
     keras.utils.set_random_seed(config.seed)
     checkpoint = directory.last_checkpoint()
+    if team is not None:
+        checkpoint = team.from_chief(directory.last_checkpoint)
     stem, done = checkpoint or (None, 0)
-    if checkpoint is None:
-        model = build_model(config, split.num_classes)
-    else:
-        logging.info("Resuming after epoch %d of %d.", done, config.epochs)
-        model = runs.load_model(f"{stem}.keras")
+    scope = contextlib.nullcontext() if team is None else team.strategy.scope()
+    with scope:
+        if checkpoint is None:
+            model = build_model(config, split.num_classes)
+        else:
+            logging.info("Resuming after epoch %d of %d.", done, config.epochs)
+            model = runs.load_model(f"{stem}.keras")
     rows = directory.read_history()[:done]
     stopwatch = Stopwatch(float(rows[-1]["seconds"]) if rows else 0.0)
     callbacks = [stopwatch]
     if len(split.validation):
         callbacks.append(RetrievalEvaluation(split.validation, searched(split)))
-    callbacks.append(LayerConvergence(directory.file("tensorboard")))
-    callbacks.append(EpochRecord(directory, rows, stopwatch))
+    if team is not None and not model.algorithm.takes_optimizer:
+        callbacks.append(StateRecord(directory, team))
+    if team is None or team.is_chief:
+        callbacks.append(LayerConvergence(directory.file("tensorboard")))
+        callbacks.append(EpochRecord(directory, rows, stopwatch))
     if model.algorithm.takes_optimizer:
         fit_online(model, config, split, done, callbacks, verbose)
     else:
         _fit_full(model, config, split, stem, done, callbacks, verbose)
-    return finish(directory, model, split, rows)
+    if team is None:
+        return finish(directory, model, split, rows)
+    return team.from_chief(lambda: finish(directory, model, split, rows))
 
 
 def searched(split: datasets.Split) -> datasets.Part:
@@ -260,7 +324,9 @@ def fit_online(model, config, split, done, callbacks, verbose):
 def _fit_full(model, config, split, stem, done, callbacks, verbose):
     optimization = config.optimization
     if stem is not None:
-        data = TrainingData(split.train.x, split.train.y)
+        data = TrainingData(
+            split.train.x, split.train.y, batch_size=optimization.batch_size
+        )
         # As `fit` will: the state is about these very rows.
         data = data.checked(
             model.input_width,
@@ -268,7 +334,7 @@ def _fit_full(model, config, split, stem, done, callbacks, verbose):
             scale_free=model.encoder.scale_free,
         )
         model.prepare(data)
-        model.store.load(f"{stem}.npz")
+        runs.load_state(model, stem)
     model.fit(
         split.train.x,
         split.train.y,

@@ -1,0 +1,1 @@
+"""Training by several devices and machines, on `tf.distribute`."""

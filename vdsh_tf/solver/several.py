@@ -1,0 +1,121 @@
+"""The online step of several workers: two all-reduces, whatever the depth.
+
+A worker runs forward and hands its errors down with lengths of its own rows;
+one all-reduce of 2 M + 1 numbers tells what the lengths and gammas of all rows
+are; a factor per layer then mends the moves, line 11 follows, and the second
+all-reduce adds up what the consensus needs. Both parts between are local, so
+that they can be compiled.
+"""
+
+import tensorflow as tf
+
+from vdsh_tf.solver import consensus
+from vdsh_tf.solver import groups
+from vdsh_tf.solver import objective
+from vdsh_tf.solver import online
+from vdsh_tf.solver import subproblems
+from vdsh_tf.solver.records import Trace
+from vdsh_tf.solver.records import Update
+from vdsh_tf.solver.records import numbered
+
+
+def step(theta, classifier, x, y, solver, exact, weight, group) -> Update:
+    """`online.step` on a worker's part of a batch; equal for all workers.
+
+    Options whose line searches or means depend on one another take one more
+    all-reduce for each of these.
+
+    Args:
+        theta, classifier, x, y, solver, exact, weight: see `online.step`.
+        group: groups.Group.
+    """
+    solver = online.with_lengths(solver, exact)
+    is_linear = solver.preserve_error_norm and solver.shared_step
+    if not is_linear or solver.mean_damping or solver.sweeps > 1:
+        return online.step(
+            theta, classifier, x, y, solver, exact, weight, group
+        )
+    if weight is not None:
+        weight = tf.cast(weight, y.dtype)[:, None]
+
+    def down(theta, classifier, x, y, weight):
+        return _down(theta, classifier, x, y, solver, weight)
+
+    def close(classifier, x, y, weight, *found):
+        return _close(classifier, x, y, solver, weight, *found)
+
+    response, moves, products, *sums = group.local(down)(
+        theta, classifier, x, y, weight
+    )
+    sq_norms, squares, pulled, count = _unpacked(
+        group.reduce([tf.concat(sums, axis=0)])[0], len(theta)
+    )
+    factors = groups.corrections(products, squares, pulled)
+    gamma = consensus.relative_gamma(
+        tf.unstack(tf.cast(sq_norms / count, y.dtype)), solver
+    )
+    factors = tf.cast(factors, y.dtype)
+    sums, trace = group.local(close)(
+        classifier, x, y, weight, response, moves, factors, gamma
+    )
+    sums, trace, _ = groups.close(group, sums, trace, tf.shape(y)[0])
+    moves = consensus.theta_moves(theta, sums, gamma, solver)
+    return online.update(classifier, moves, sums, trace, solver, exact)
+
+
+def _down(theta, classifier, x, y, solver, weight):
+    """Lines 5-9 with lengths of this worker's rows.
+
+    Returns:
+        response: of each layer.
+        moves: of layers M to 1.
+        products: see `groups.chain`.
+        Vectors in float64 to be added up, see `_unpacked`.
+    """
+    z, response = online.forward(theta, x)
+    margin = subproblems.margin_of(y, classifier, solver)
+    move, _, _, pulls = online.hand_down(
+        theta, classifier, z, response, y, solver, margin, weight
+    )
+    top, *below = pulls.values()
+    sq_norms = [subproblems.row_sum(tf.square(z[m])) for m in range(len(theta))]
+    sums = tf.stack(online.row_sums(sq_norms, weight))
+    products, squares, pulled = groups.chain(
+        [pull.length for pull in below],
+        subproblems.total(top.squares, weight),
+    )
+    return (
+        tuple(response.values()),
+        tuple(move.values()),
+        products,
+        tf.cast(sums, tf.float64),
+        squares,
+        pulled[None],
+    )
+
+
+def _unpacked(sums, layers):
+    """What `_down` sends: |x|^2 of each layer, |g|^2, the pull, the count."""
+    sq_norms, count, squares, pulled = tf.split(
+        sums, [layers, 1, layers - 1, 1]
+    )
+    return sq_norms, squares, pulled[0], count[0]
+
+
+def _close(classifier, x, y, solver, weight, response, moves, factors, gamma):
+    """Line 11 with lengths of all rows: this worker's Sums, and Trace."""
+    top = len(response)
+    # Computed again, which is less to keep than to read.
+    z = {0: x, **numbered(map(tf.nn.relu, response))}
+    response = numbered(response)
+    move = {top: moves[0]}
+    for at, m in enumerate(range(top - 1, 0, -1)):
+        move[m] = factors[at] * moves[at + 1]
+    error = {m: online.error_of(response[m], move[m]) for m in response}
+    inputs = [z[m] for m in range(top)]
+    sq_norms = [subproblems.row_sum(tf.square(rows)) for rows in inputs]
+    margin = subproblems.margin_of(y, classifier, solver)
+    a = online.weight_moves(sq_norms, error, response, gamma, solver, margin)
+    sums = consensus.sums_of(inputs, a, z[top] + move[top], y, weight)
+    residual = objective.mean_norms([move[m] for m in response])
+    return sums, Trace(z[top], residual, solver.beta * residual)
