@@ -2,8 +2,10 @@
 
 import os
 import pathlib
+from unittest import mock
 
 import numpy as np
+import psutil
 import pytest
 from absl.testing import absltest
 
@@ -113,6 +115,14 @@ class CodePartsTest(tool_runner.ToolTestCase):
         self.write(fingerprint="other")
         self.run_bad("or rebuild", *flags, "--resume")
         self.assertLen(HammingIndex.load("a.npz"), 1000)
+
+    def test_more_than_memory(self):
+        self.write()
+        free = mock.Mock(available=10_000)
+        flags = ("--codes=codes/*.parquet", "--index=faiss:a.npz")
+        with mock.patch.object(psutil, "virtual_memory", return_value=free):
+            self.run_bad("1000 codes of 21 bits.*a mapped index", *flags)
+            self.run_ok("index", *flags, "--mapped")
 
     def test_bad_files(self):
         for name, write, message in (

@@ -13,6 +13,9 @@ from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
+import psutil
+
+from vdsh_tf.search.hamming import HammingIndex
 
 # Rows in memory at a time.
 ROWS = 1 << 16
@@ -45,6 +48,8 @@ def fill(
         progress: called with the number of rows done.
         rows: in memory at a time.
     """
+    if isinstance(index, HammingIndex):
+        check_memory(len(index) + len(source), source.bits)
     done = added = 0
     for codes, ids in source.pieces(rows):
         if resume:
@@ -56,6 +61,20 @@ def fill(
         if progress is not None:
             progress(done)
     return added
+
+
+def check_memory(count: int, bits: int) -> None:
+    """Raises if so many codes cannot be in memory, whatever the kind."""
+    # The code and its id, and the ids once more while they are joined.
+    need = count * ((bits + 7) // 8 + 16)
+    free = psutil.virtual_memory().available
+    if need > free:
+        raise ValueError(
+            "An index that is not mapped must fit into memory. Received: "
+            f"{count} codes of {bits} bits, which take at least "
+            f"{need / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free. Write a "
+            "mapped index, or use Milvus."
+        )
 
 
 @contextlib.contextmanager

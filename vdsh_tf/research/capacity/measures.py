@@ -1,5 +1,6 @@
 """The rates of this machine, and how well they foretell another size."""
 
+import functools
 import os
 import tempfile
 import time
@@ -156,12 +157,11 @@ def _mapped_seconds(count, bits, repeats):
             path = os.path.join(folder, kind)
             mapped.write(path, codes, bits, kind, ids)
             index = mapped.MappedIndex(path)
-
-            def ask(index=index):
-                for query in queries:
-                    index.radius_search(query[None], 2)
-
-            result[kind] = _seconds(ask, repeats) / len(queries)
+            asks = [
+                functools.partial(index.radius_search, query[None], 2)
+                for query in queries
+            ]
+            result[kind] = float(np.mean([_seconds(a, repeats) for a in asks]))
             result[f"{kind}_bytes"] = os.path.getsize(path)
     return result
 

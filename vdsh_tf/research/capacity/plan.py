@@ -138,6 +138,7 @@ def searching(
     made = []
     for kind in ("flat", "hash", "ivf", "hnsw"):
         for shards in SHARDS:
+            # Each shard has buckets of its own.
             size = shards * model.index_bytes(kind, items / shards, bits)
             time, rate = "", ""
             if kind != "hnsw":
