@@ -85,7 +85,7 @@ def report(args: Args) -> None:
     )
     print(f"  ivf, one core: {got.rates.probe / 1e9:.2f} GB/s")
     print(f"Assumed: {assumed}\n")
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (c.what, f"{c.measured:.4g}", f"{c.foretold:.4g}", f"{c.error:+.0%}")
         for c in checks
     ]

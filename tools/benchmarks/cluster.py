@@ -16,6 +16,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Sequence
+from typing import Any
 
 from vdsh_tf.config import ANY
 from vdsh_tf.config import COUNT
@@ -70,7 +71,7 @@ def on_cluster(args: Args, encode, kill: bool) -> tuple[object, int]:
 
     from vdsh_tf.encoding import cluster
 
-    about = {"num_cpus": 1, "object_store_memory": _MEMORY}
+    about: dict[str, Any] = {"num_cpus": 1, "object_store_memory": _MEMORY}
     nodes = cluster_utils.Cluster(initialize_head=True, head_node_args=about)
     others = [nodes.add_node(**about) for _ in range(args.nodes - 1)]
     at_kill: list[int] = []
