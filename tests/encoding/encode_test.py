@@ -18,6 +18,7 @@ from tests.support import parquet_parts as support  # noqa: E402
 from vdsh_tf.encoding import jobs  # noqa: E402
 from vdsh_tf.encoding import onnx_encoder  # noqa: E402
 from vdsh_tf.encoding import parts as parts_lib  # noqa: E402
+from vdsh_tf.search.hamming import HammingIndex  # noqa: E402
 
 
 class EncodeTest(tool_runner.ToolTestCase):
@@ -226,6 +227,26 @@ class EncodeTest(tool_runner.ToolTestCase):
         outcome = parts_lib.process(job, part, changing)
         self.assertIn("must not change", outcome.error)
         self.assertEmpty(os.listdir("codes"))
+
+    def test_from_rows_to_hits(self):
+        """Codes of a job go into an index; their ids come out of it."""
+        x = support.write_all("data", (90, 80))
+        self.encode_ok()
+        for kind, more in (("hash", ()), ("flat", ("--mapped",))):
+            _, error = tool_runner.run_tool(
+                "index",
+                "--codes=codes/*.parquet",
+                f"--index=faiss:{kind}.index",
+                f"--kind={kind}",
+                *more,
+            )
+            self.assertIsNone(error)
+            index = HammingIndex.load(
+                f"{kind}.index", export_fixtures.model().encoder
+            )
+            self.assertLen(index, 170)
+            ball = index.radius_search(export_fixtures.codes(x[90:91]), 0)
+            self.assertIn(10**6 + 79, ball.ids)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""Every hit is recomputed by popcount, and compared with all pairs."""
+"""Every hit is recomputed by popcount, and compared with all pairs.
+
+`contract_test.py` has what all indexes share.
+"""
 
 from unittest import mock
 
@@ -52,30 +55,6 @@ class SearchTest(parameterized.TestCase):
             found = index.radius_search(queries, r)
             plain_hamming.check_ball(found, r, queries, codes, ids)
 
-    @parameterized.parameters("flat", "hash", "ivf", "hnsw")
-    def test_remove_and_add_again(self, kind):
-        rng = np.random.default_rng(0)
-        codes = plain_hamming.random_codes(rng, 300, 61, clusters=5)
-        queries = plain_hamming.random_codes(rng, 5, 61)
-        ids = 10**12 + np.arange(300) * 7
-        index = HammingIndex(61, kind)
-        index.add(codes, ids)
-        index.search(queries, 3)
-        gone = ids[::3]
-        index.remove(gone)
-        self.assertLen(index, 200)
-        kept = ~np.isin(ids, gone)
-        exact = kind in ("flat", "hash")
-        plain_hamming.check_search(
-            index.search(queries, 9), 9, queries, codes[kept], ids[kept], exact
-        )
-        found = index.radius_search(queries, 28)
-        plain_hamming.check_ball(found, 28, queries, codes[kept], ids[kept])
-        index.add(codes[~kept], gone)
-        plain_hamming.check_ball(
-            index.radius_search(queries, 2), 2, queries, codes, ids
-        )
-
     @parameterized.parameters("hash", "ivf", "hnsw")
     def test_structures_do_the_work(self, kind):
         """The scan must not find the hits, or nothing is gained."""
@@ -112,14 +91,6 @@ class SearchTest(parameterized.TestCase):
         found = index.search(np.zeros((1, 8), np.uint8), 1)
         self.assertEqual(found.ids.tolist(), [[6]])
         self.assertEqual(found.distances.tolist(), [[3]])
-
-    def test_default_ids_follow_the_largest(self):
-        codes = plain_hamming.random_codes(np.random.default_rng(0), 6, 16)
-        index = HammingIndex(16)
-        index.add(codes[:2])
-        index.add(codes[2:3], [40])
-        index.add(codes[3:])
-        np.testing.assert_array_equal(index.ids, [0, 1, 40, 41, 42, 43])
 
     def test_ivf_gets_more_cells_as_it_grows(self):
         rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""The real embedded Milvus, against all pairs."""
+"""What is Milvus' own; `contract_test.py` has what all indexes share."""
 
 import importlib.util
 import sys
@@ -8,12 +8,11 @@ from unittest import mock
 import numpy as np
 import pytest
 from absl.testing import absltest
-from absl.testing import parameterized
 
 from tests.support import plain_hamming
-from vdsh_tf.encoder import HashEncoder
 from vdsh_tf.search import engines
 from vdsh_tf.search import milvus
+from vdsh_tf.search import milvus_store
 
 NEEDED = ("pymilvus", "milvus_lite")
 needs_milvus = pytest.mark.skipif(
@@ -23,7 +22,7 @@ needs_milvus = pytest.mark.skipif(
 
 
 @needs_milvus
-class MilvusIndexTest(parameterized.TestCase):
+class MilvusIndexTest(absltest.TestCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -45,31 +44,6 @@ class MilvusIndexTest(parameterized.TestCase):
         self.addCleanup(index.close)
         return index
 
-    @parameterized.parameters(1, 8, 61, 128)
-    def test_all_pairs(self, bits):
-        rng = np.random.default_rng(bits)
-        codes = plain_hamming.random_codes(rng, 400, bits, clusters=3)
-        queries = plain_hamming.random_codes(rng, 3, bits)
-        ids = rng.permutation(10**6)[:400] - 1000
-        index = self.create(bits)
-        self.assertEmpty(index)
-        self.assertEmpty(index.radius_search(queries, bits).ids)
-        index.add(codes[:150], ids[:150])
-        index.add(codes[150:], ids[150:])
-        index.save()
-        index = self.open()
-        self.assertLen(index, 400)
-        np.testing.assert_array_equal(index.ids, np.sort(ids))
-        for k in (1, 9, 400):
-            found = index.search(queries, k)
-            plain_hamming.check_search(found, k, queries, codes, ids)
-        for radius in (0, 2, bits // 2, bits):
-            found = index.radius_search(queries, radius)
-            plain_hamming.check_ball(found, radius, queries, codes, ids)
-        index.remove(ids[:30])
-        found = index.radius_search(queries, bits)
-        plain_hamming.check_ball(found, bits, queries, codes[30:], ids[30:])
-
     def test_ball_beyond_what_milvus_returns(self):
         """17,500 equal codes: Milvus returns 16,384 hits at most."""
         codes = np.zeros((20_000, 2), np.uint8)
@@ -84,52 +58,6 @@ class MilvusIndexTest(parameterized.TestCase):
         with self.assertRaisesRegex(ValueError, "at most 16384"):
             index.search(codes[:1], 16385)
 
-    def test_default_ids_follow_the_largest(self):
-        index = self.create(8)
-        codes = np.zeros((2, 1), np.uint8)
-        index.add(codes)
-        index.add(codes[:1], [7])
-        index.add(codes)
-        np.testing.assert_array_equal(index.ids, [0, 1, 7, 8, 9])
-
-    def test_bad_input(self):
-        index = self.create(8)
-        codes = np.zeros((2, 1), np.uint8)
-        index.add(codes)
-        with self.assertRaisesRegex(ValueError, "id 1 twice"):
-            index.add(codes, [1, 2])
-        with self.assertRaisesRegex(ValueError, "id 5 twice"):
-            index.add(codes, [5, 5])
-        with self.assertRaisesRegex(ValueError, "1 bytes wide"):
-            index.add(np.zeros((2, 2), np.uint8))
-        with self.assertRaisesRegex(ValueError, "id 9 .1 unknown"):
-            index.remove([0, 9])
-        with self.assertRaisesRegex(ValueError, "`k` must be"):
-            index.search(codes, 3)
-        with self.assertRaisesRegex(ValueError, "`radius` must be"):
-            index.radius_search(codes, -1)
-        self.assertLen(index, 2)
-
-    def test_another_encoder(self):
-        first, second = (HashEncoder(2, 8, 8, seed=s) for s in (1, 2))
-        for encoder in (first, second):
-            encoder.build((None, 4))
-        self.create(8, encoder=first)
-        self.assertEqual(self.open(first).fingerprint, first.fingerprint())
-        with self.assertRaisesRegex(ValueError, "or rebuild"):
-            self.open(second)
-
-    def test_names(self):
-        with self.assertRaisesRegex(FileNotFoundError, "there is none"):
-            self.open()
-        self.create(8).add(np.zeros((2, 1), np.uint8))
-        with self.assertRaisesRegex(FileExistsError, "overwrite=True"):
-            self.create(8)
-        self.assertLen(self.open(), 2)
-        self.assertEmpty(self.create(16, overwrite=True))
-        with self.assertRaisesRegex(ValueError, '`kind` must be "flat"'):
-            self.create(8, kind="hnsw")
-
     def test_collection_of_others(self):
         index = self.create(8)
         client, name = index._client, index._collection
@@ -137,6 +65,97 @@ class MilvusIndexTest(parameterized.TestCase):
         client.create_collection(name, dimension=8)
         with self.assertRaisesRegex(ValueError, "made by vdsh_tf"):
             self.open()
+
+    def test_collection_of_an_older_version(self):
+        """Its description names neither kind nor partitions."""
+        header = mock.Mock(spec=milvus_store.Header)
+        header._asdict.return_value = {"bits": 8, "fingerprint": None}
+        header.configure_mock(bits=8, kind="flat", partitioned=False)
+        client = milvus_store.connect(f"{self.folder.name}/codes.db")
+        milvus_store.create(client, self._testMethodName, header, True)
+        index = self.open()
+        index.add(np.zeros((2, 1), np.uint8))
+        self.assertEqual((index.kind, len(index)), ("flat", 2))
+        self.uri += "/part"
+        with self.assertRaisesRegex(FileNotFoundError, "a partition"):
+            self.open()
+        with self.assertRaisesRegex(ValueError, "made with partitions"):
+            self.create(8)
+
+    def test_kinds(self):
+        for kind, message in (
+            ("ivf", 'must be "flat" in the embedded Milvus'),
+            ("hnsw", "one of flat, ivf"),
+        ):
+            with self.assertRaisesRegex(ValueError, message):
+                self.create(8, kind=kind)
+
+    def test_partitions(self):
+        """Each is an index of its own; the collection is all of them."""
+        rng = np.random.default_rng(0)
+        codes = plain_hamming.random_codes(rng, 300, 16)
+        whole = self.uri
+        ids = np.arange(300)
+        parts = {"a": slice(0, 100), "b-1.x": slice(100, 300)}
+        for name, part in parts.items():
+            self.uri = f"{whole}/{name}"
+            self.create(16, encoder="abc").add(codes[part], ids[part])
+        for name, part in parts.items():
+            self.uri = f"{whole}/{name}"
+            index = self.open("abc")
+            self.assertEqual(index.partition, name)
+            np.testing.assert_array_equal(index.ids, ids[part])
+            found = index.search(codes[:5], 100)
+            plain_hamming.check_search(
+                found, 100, codes[:5], codes[part], ids[part]
+            )
+            ball = index.radius_search(codes[:5], 5)
+            plain_hamming.check_ball(ball, 5, codes[:5], codes[part], ids[part])
+        with self.assertRaisesRegex(ValueError, "id 5 twice"):
+            index.add(codes[:1], [5])
+        with self.assertRaisesRegex(ValueError, "in another partition"):
+            index.add_missing(codes[5:6], [5])
+        with self.assertRaisesRegex(ValueError, "id 5 .1 unknown"):
+            index.remove([5])
+        with self.assertRaisesRegex(ValueError, "of one encoder"):
+            self.create(16, encoder="other", overwrite=True)
+        self.assertEmpty(self.create(16, encoder="abc", overwrite=True))
+        self.uri = whole
+        self.assertLen(self.open("abc"), 100)
+        for name in ("a/b", "", "ä", "x" * 65, 'a" or id > 0 or part == "'):
+            self.uri = f"{whole}/{name}"
+            with self.assertRaisesRegex(ValueError, "collection/partition"):
+                self.open()
+
+    def test_cells(self):
+        """What a server is asked; the embedded engine scans all the same."""
+        kinds = {**milvus_store.KINDS, "ivf": "BIN_FLAT"}
+        codes = plain_hamming.random_codes(np.random.default_rng(0), 90, 16)
+        ids = np.arange(90)
+        with (
+            mock.patch.object(milvus_store, "KINDS", kinds),
+            mock.patch.object(milvus_store, "check_kind"),
+        ):
+            index = self.create(16, kind="ivf")
+        index.add(codes)
+        index = self.open()
+        self.assertEqual(index.kind, "ivf")
+        real, asked = index._client.search, []
+
+        def few_in_a_cell(*args, search_params, **kwargs):
+            asked.append(search_params["params"]["nprobe"])
+            found = real(*args, search_params=search_params, **kwargs)
+            few = asked[-1] < milvus_store.CELLS
+            return [hits[:7] for hits in found] if few else found
+
+        with mock.patch.object(index._client, "search", few_in_a_cell):
+            index.search(codes[:3], 7)
+            self.assertEqual(asked, [milvus_store.PROBES])
+            found = index.search(codes[:3], 9)
+            plain_hamming.check_search(found, 9, codes[:3], codes, ids)
+            ball = index.radius_search(codes[:3], 6)
+            plain_hamming.check_ball(ball, 6, codes[:3], codes, ids)
+        self.assertEqual(asked[-3:], 3 * [milvus_store.CELLS])
 
     def test_address_that_does_not_answer(self):
         with self.assertRaisesRegex(ConnectionError, "must answer at http"):

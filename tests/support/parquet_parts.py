@@ -1,5 +1,6 @@
 """Parquet files of rows, and an exported encoder for them."""
 
+import json
 import os
 
 import numpy as np
@@ -43,6 +44,23 @@ def write_all(folder: str, counts, with_ids=True) -> np.ndarray:
         write(os.path.join(folder, f"part-{number:03}.parquet"), x, **more)
         found.append(x)
     return np.concatenate(found)
+
+
+def write_codes(
+    path: str, codes: np.ndarray, ids, bits: int, fingerprint="abc", **record
+) -> None:
+    """A file of codes as an encoding job writes it; `record` overrides."""
+    about = {"bits": bits, "fingerprint": fingerprint, "rows": len(codes)}
+    kind = pa.binary(codes.shape[1])
+    table = pa.table(
+        {
+            "id": pa.array(ids),
+            "code": pa.array([row.tobytes() for row in codes], kind),
+        }
+    )
+    text = json.dumps({**about, **record})
+    table = table.replace_schema_metadata({"vdsh_tf.codes": text})
+    pq.write_table(table, path, row_group_size=300)
 
 
 def read_all(folder: str) -> pa.Table:

@@ -132,6 +132,15 @@ def raise_duplicate(number) -> None:
     )
 
 
+def raise_other_code(number) -> None:
+    """Says that an id to be added is there, and names something else."""
+    raise ValueError(
+        "An id that is in the index must have the code that is added, or the "
+        f"import is of other codes. Received: id {number} with another code or "
+        "in another partition. Build the index anew, or `remove` the item."
+    )
+
+
 def _check_distinct(ids):
     # Rising ids, the usual case, need no sorting.
     if (ids[1:] > ids[:-1]).all():

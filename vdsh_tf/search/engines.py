@@ -3,7 +3,8 @@
 `faiss:path` is a file of this machine (`HammingIndex`, or `MappedIndex` if it
 was written to be mapped);
 `milvus:uri#collection` is a collection of a Milvus server or, when the URI is
-a path that ends in `.db`, of the embedded Milvus Lite (`MilvusIndex`).
+a path that ends in `.db`, of the embedded Milvus Lite (`MilvusIndex`), and
+`milvus:uri#collection/partition` a part of one.
 """
 
 import contextlib
@@ -23,7 +24,7 @@ def open_index(
     """Opens an index that exists.
 
     Args:
-        uri: `faiss:path` or `milvus:uri#collection`.
+        uri: `faiss:path` or `milvus:uri#collection`; `/partition` may follow.
         encoder: what will make the queries; an index of another encoder is
             refused. None skips the check.
     """
@@ -41,7 +42,7 @@ def create_index(
     Args:
         uri: as for `open_index`.
         bits: code length K.
-        kind: see `HammingIndex`; Milvus has "flat" only.
+        kind: see `HammingIndex`; Milvus has "flat" and, on a server, "ivf".
         encoder: what makes the codes.
         overwrite: whether an index of this name may be replaced. A file is
             replaced by `save`, a collection at once.
@@ -73,7 +74,11 @@ def writing(uri: str, timeout: float = 60) -> Iterator[None]:
     if engine == "milvus" and not place.endswith(".db"):
         yield
         return
-    with files.locked(place, timeout):
+    # The embedded engine has a lock of its own beside its file. A second one of
+    # the same name would release it, and the engine ends when that happens.
+    with files.locked(
+        f"{place}.index" if engine == "milvus" else place, timeout
+    ):
         yield
 
 

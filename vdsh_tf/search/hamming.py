@@ -115,6 +115,24 @@ class HammingIndex:
             else:
                 self._structure.add(codes)
 
+    def add_missing(self, codes: np.ndarray, ids) -> int:
+        """Adds the codes whose ids are not there yet; returns their number.
+
+        An id that is there with another code is an error; nothing is added.
+        """
+        checks.check_codes(codes, self.bits)
+        ids = checks.check_ids(ids, len(codes))
+        rows = np.flatnonzero(np.isin(self._ids, ids))
+        order = np.argsort(ids)
+        there = order[np.searchsorted(ids, self._ids[rows], sorter=order)]
+        other = (self._view()[rows] != codes[there]).any(axis=1)
+        if other.any():
+            checks.raise_other_code(ids[there][other][0])
+        left = np.ones(len(ids), bool)
+        left[there] = False
+        self.add(codes[left], ids[left])
+        return int(left.sum())
+
     def search(self, codes: np.ndarray, k: int = 10) -> Neighbors:
         """The k nearest items of each query code."""
         checks.check_codes(codes, self.bits, "queries")
@@ -264,6 +282,15 @@ class HammingIndex:
                 make = structures.KINDS[self.kind]
                 self._structure = make(codes, self.bits)
         return self._structure
+
+    def _view(self):
+        """The codes where they are; good until the next change."""
+        if not len(self):
+            return np.zeros((0, (self.bits + 7) // 8), np.uint8)
+        width = self._codes.code_size
+        data = self._codes.xb.data()
+        faiss = structures.import_faiss()
+        return faiss.rev_swig_ptr(data, len(self) * width).reshape(-1, width)
 
     def _new_ids(self, ids, count):
         last = int(self._ids.max()) if len(self) else -1

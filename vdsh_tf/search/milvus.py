@@ -1,19 +1,16 @@
 """MilvusIndex: the calls of `HammingIndex` on a Milvus collection.
 
-For sets that outgrow one machine. The collection has an int64 primary key
-`id` and a binary vector `code` with a BIN_FLAT index (exact); its description
-holds code length and fingerprint. Needs `pip install 'vdsh_tf[milvus]'`.
+For sets that outgrow one machine. `collection/partition` is a part of a
+collection that is searched, filled and replaced by itself. Needs
+`pip install 'vdsh_tf[milvus]'`.
 """
-
-import contextlib
-import json
-import logging
 
 import numpy as np
 
-from vdsh_tf import config
 from vdsh_tf.search import checks
 from vdsh_tf.search import hamming
+from vdsh_tf.search import milvus_store as store
+from vdsh_tf.search.milvus_store import Header
 
 # The most hits that Milvus returns for a query.
 _MOST_HITS = 16384
@@ -24,106 +21,125 @@ _QUERIES = 64
 class MilvusIndex:
     """A collection of codes in Milvus; open it with `engines.open_index`.
 
+    - flat: exact, scans everything.
+    - ivf: `search` is approximate, it looks into 16 of 1,024 cells of every
+      segment; `radius_search` is exact and looks into all of them. Not in the
+      embedded engine.
+
     Items are stored when `add` returns; `save` has nothing left to do but
     flush. Adding looks up the new ids first, but two programs that add the
     same id at the same moment are not kept apart: Milvus does not do that.
+
+    Ids are distinct in a collection, whatever its partitions.
     """
 
-    kind = "flat"
-
-    def __init__(self, client, collection: str, bits: int, fingerprint):
-        self.bits = bits
-        self.fingerprint = fingerprint
+    def __init__(self, client, collection: str, partition, header: Header):
+        self.bits = header.bits
+        self.fingerprint = header.fingerprint
+        self.kind = header.kind
+        self.partition: str | None = partition
+        self._partitioned = header.partitioned
         self._client = client
         self._collection = collection
 
     @classmethod
-    def open(cls, uri: str, collection: str, encoder=None) -> "MilvusIndex":
-        """Opens a collection that `create` made."""
-        client = _connect(uri)
-        with _explained(f"open {collection}"):
+    def open(cls, uri: str, name: str, encoder=None) -> "MilvusIndex":
+        """Opens a collection, or a partition of one, that `create` made."""
+        collection, partition = store.split_name(name)
+        client = store.connect(uri)
+        with store.explained(f"open {name}"):
             if not client.has_collection(collection):
-                raise FileNotFoundError(
-                    f"There must be a collection {collection!r} at {uri}; "
-                    "there is none. Build it with `python tools/index.py`, "
-                    f"as milvus:{uri}#{collection}, or name another."
-                )
-            about = client.describe_collection(collection)["description"]
-        try:
-            header = json.loads(about)
-            bits, fingerprint = header["bits"], header["fingerprint"]
-            checks.check_size(bits)
-            fingerprint = checks.fingerprint_of(fingerprint)
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(
-                f"Collection {collection!r} must have been made by vdsh_tf, "
-                f"whose description names bits and fingerprint. Received: "
-                f"description={about!r}. Name another collection."
-            ) from error
-        checks.check_owner(fingerprint, encoder, f"{uri}#{collection}")
-        with _explained(f"load {collection}"):
+                raise _missing(uri, name, "collection")
+            header = store.read_header(client, collection)
+        checks.check_owner(header.fingerprint, encoder, f"{uri}#{name}")
+        with store.explained(f"load {name}"):
             client.load_collection(collection)
-        return cls(client, collection, bits, fingerprint)
+        index = cls(client, collection, partition, header)
+        if partition is not None and not (header.partitioned and len(index)):
+            raise _missing(uri, name, "partition")
+        return index
 
     @classmethod
     def create(
-        cls, uri, collection, bits, kind="flat", encoder=None, overwrite=False
+        cls, uri, name, bits, kind="flat", encoder=None, overwrite=False
     ) -> "MilvusIndex":
-        """Makes an empty collection."""
+        """Makes an empty collection, or an empty partition of one."""
         checks.check_size(bits)
-        config.require(
-            kind == "flat",
-            "kind",
-            kind,
-            '"flat"',
-            "the kind that Milvus has for binary codes here",
-        )
+        store.check_kind(kind, uri)
+        collection, partition = store.split_name(name)
         fingerprint = checks.fingerprint_of(encoder)
-        client = _connect(uri)
-        with _explained(f"create {collection}"):
-            if client.has_collection(collection):
-                if not overwrite:
-                    raise checks.exists(f"{uri}#{collection}")
+        header = Header(bits, fingerprint, kind, partition is not None)
+        client = store.connect(uri)
+        index = cls(client, collection, partition, header)
+        with store.explained(f"create {name}"):
+            exists = client.has_collection(collection)
+            if exists and partition is not None:
+                index._empty_partition(uri, header, overwrite)
+                return index
+            if exists and not overwrite:
+                raise checks.exists(f"{uri}#{collection}")
+            if exists:
                 client.drop_collection(collection)
-            _create_collection(client, collection, bits, fingerprint)
-        return cls(client, collection, bits, fingerprint)
+            store.create(client, collection, header, store.is_embedded(uri))
+        return index
+
+    def _empty_partition(self, uri, header, overwrite):
+        """Makes room for a partition of a collection that exists."""
+        name = f"{uri}#{self._collection}/{self.partition}"
+        found = store.read_header(self._client, self._collection)
+        if found != header:
+            raise ValueError(
+                "Partitions of a collection must hold codes of one encoder, "
+                "length and kind, and the collection must have been made with "
+                f"partitions. Received: {header} for {name}, and the "
+                f"collection has {found}. Name another collection."
+            )
+        self._client.load_collection(self._collection)
+        if not len(self):
+            return
+        if not overwrite:
+            raise checks.exists(name)
+        self.remove(self.ids)
 
     def __len__(self) -> int:
-        return self._query("", ["count(*)"])[0]["count(*)"]
+        return self._query(self._where(), ["count(*)"])[0]["count(*)"]
 
     @property
     def ids(self) -> np.ndarray:
         """[n] int64, in rising order."""
-        found: list[int] = []
-        with _explained("list ids"):
-            pages = self._client.query_iterator(
-                self._collection, batch_size=_ROWS, output_fields=["id"]
-            )
-            while page := pages.next():
-                found.extend(row["id"] for row in page)
-            pages.close()
-        return np.sort(np.array(found, np.int64))
+        return self._ids(self._where())
 
     def add(self, codes: np.ndarray, ids=None) -> None:
         """Adds codes; ids as in `HammingIndex.add`."""
         checks.check_codes(codes, self.bits)
         if ids is None:
             # A list of all ids is slow; only the default needs it.
-            known = self.ids if len(self) else np.zeros(0, np.int64)
+            known = self._ids("")
             start = int(known[-1]) + 1 if len(known) else 0
             ids = np.arange(start, start + len(codes))
         ids = checks.check_ids(ids, len(codes))
-        known = self._known(ids)
+        known = self._known(ids, "")
         if known:
             checks.raise_duplicate(min(known))
         for start in range(0, len(codes), _ROWS):
             part = slice(start, start + _ROWS)
-            rows = [
-                {"id": int(number), "code": code.tobytes()}
-                for number, code in zip(ids[part], codes[part], strict=True)
-            ]
-            with _explained("insert"):
-                self._client.insert(self._collection, rows)
+            self._insert(codes[part], ids[part])
+
+    def add_missing(self, codes: np.ndarray, ids) -> int:
+        """Adds the codes whose ids are not there yet; returns their number.
+
+        An id that is there with another code, or in another partition, is an
+        error; what came before it is added.
+        """
+        checks.check_codes(codes, self.bits)
+        ids = checks.check_ids(ids, len(codes))
+        added = 0
+        for start in range(0, len(codes), _ROWS):
+            part = slice(start, start + _ROWS)
+            left = self._missing(codes[part], ids[part])
+            self._insert(codes[part][left], ids[part][left])
+            added += int(left.sum())
+        return added
 
     def search(self, codes: np.ndarray, k: int = 10) -> hamming.Neighbors:
         """The k nearest items of each query code; k up to 16,384."""
@@ -139,7 +155,11 @@ class MilvusIndex:
         ids = np.zeros(shape, np.int64)
         for start in range(0, len(codes), _QUERIES):
             part = slice(start, start + _QUERIES)
-            for i, hits in enumerate(self._hits(codes[part], int(k)), start):
+            found = self._hits(codes[part], int(k), probes=store.PROBES)
+            for i, hits in enumerate(found, start):
+                if len(hits) < k:
+                    # The cells that were looked into hold no more.
+                    hits = self._hits(codes[i : i + 1], int(k))[0]
                 distances[i] = [hit["distance"] for hit in hits]
                 ids[i] = [hit["id"] for hit in hits]
         return hamming.Neighbors(distances, ids)
@@ -162,7 +182,7 @@ class MilvusIndex:
     def remove(self, ids) -> None:
         """Removes items; nothing is removed when an id is unknown."""
         ids = np.unique(checks.check_ids(ids))
-        unknown = sorted(set(ids.tolist()) - self._known(ids))
+        unknown = sorted(set(ids.tolist()) - self._known(ids, self._where()))
         if unknown:
             raise ValueError(
                 "Ids to remove must be in the index. Received: id "
@@ -170,17 +190,47 @@ class MilvusIndex:
             )
         for start in range(0, len(ids), _ROWS):
             part = ids[start : start + _ROWS].tolist()
-            with _explained("delete"):
+            with store.explained("delete"):
                 self._client.delete(self._collection, ids=part)
 
     def save(self) -> None:
         """Flushes; Milvus keeps what was added."""
-        with _explained("flush"):
+        with store.explained("flush"):
             self._client.flush(self._collection)
 
     def close(self) -> None:
         """Ends the connection."""
         self._client.close()
+
+    def _where(self, more=""):
+        """A filter for this partition, and more."""
+        own = "" if self.partition is None else f'part == "{self.partition}"'
+        return " and ".join(filter(None, (own, more)))
+
+    def _insert(self, codes, ids):
+        if not len(codes):
+            return
+        more = {"part": self.partition or ""} if self._partitioned else {}
+        rows = [
+            {"id": int(number), "code": code.tobytes(), **more}
+            for number, code in zip(ids, codes, strict=True)
+        ]
+        with store.explained("insert"):
+            self._client.insert(self._collection, rows)
+
+    def _missing(self, codes, ids):
+        """[n] bool, which ids are not in the collection."""
+        fields = ["id", "code", *(["part"] if self._partitioned else [])]
+        found = self._query(f"id in {ids.tolist()}", fields)
+        known = {row["id"]: row for row in found}
+        for number, code in zip(ids.tolist(), codes, strict=True):
+            row = known.get(number)
+            if row is None:
+                continue
+            other = self.partition not in (None, row.get("part"))
+            if other or row["code"][0] != code.tobytes():
+                checks.raise_other_code(number)
+        return np.array([number not in known for number in ids.tolist()], bool)
 
     def _ball(self, code, bound, where=""):
         hits = self._hits(code, _MOST_HITS, bound, where)[0]
@@ -194,29 +244,45 @@ class MilvusIndex:
             *self._ball(code, bound, f"{both}id >= {middle}"),
         ]
 
-    def _hits(self, codes, limit, bound=None, where=""):
+    def _hits(self, codes, limit, bound=None, where="", probes=store.CELLS):
         params = {} if bound is None else {"radius": bound}
-        with _explained("search"):
+        if self.kind == "ivf":
+            params["nprobe"] = probes
+        with store.explained("search"):
             return self._client.search(
                 self._collection,
                 data=[code.tobytes() for code in codes],
                 limit=limit,
-                filter=where,
+                filter=self._where(where),
                 search_params={"metric_type": "HAMMING", "params": params},
                 consistency_level="Strong",
             )
 
-    def _known(self, ids):
+    def _ids(self, where):
+        found: list[int] = []
+        with store.explained("list ids"):
+            pages = self._client.query_iterator(
+                self._collection,
+                batch_size=_ROWS,
+                filter=where,
+                output_fields=["id"],
+            )
+            while page := pages.next():
+                found.extend(row["id"] for row in page)
+            pages.close()
+        return np.sort(np.array(found, np.int64))
+
+    def _known(self, ids, where):
         found = set()
+        both = f"{where} and " if where else ""
         for start in range(0, len(ids), _ROWS):
             part = ids[start : start + _ROWS].tolist()
-            found.update(
-                row["id"] for row in self._query(f"id in {part}", ["id"])
-            )
+            rows = self._query(f"{both}id in {part}", ["id"])
+            found.update(row["id"] for row in rows)
         return found
 
     def _query(self, where, fields):
-        with _explained("query"):
+        with store.explained("query"):
             return self._client.query(
                 self._collection,
                 filter=where,
@@ -225,54 +291,9 @@ class MilvusIndex:
             )
 
 
-def _connect(uri, timeout=10):
-    try:
-        import pymilvus
-    except ImportError as error:
-        raise ImportError(
-            "Milvus needs pymilvus, which is not installed. Run "
-            "`pip install 'vdsh_tf[milvus]'`."
-        ) from error
-    # It logs a traceback before it raises what we explain.
-    logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
-    try:
-        return pymilvus.MilvusClient(uri, timeout=timeout)
-    except Exception as error:
-        raise ConnectionError(
-            f"A Milvus server must answer at {uri}, or the URI must be a "
-            "path that ends in .db, for the embedded one. It does not: start "
-            f"the server, or correct the address. Cause: {error}"
-        ) from error
-
-
-@contextlib.contextmanager
-def _explained(what):
-    import pymilvus
-
-    try:
-        yield
-    except pymilvus.MilvusException as error:
-        raise RuntimeError(
-            f"Milvus could not {what}. It says: {error.message}."
-        ) from error
-
-
-def _create_collection(client, collection, bits, fingerprint):
-    import pymilvus
-
-    about = {"bits": bits, "fingerprint": fingerprint}
-    schema = client.create_schema(auto_id=False, description=json.dumps(about))
-    schema.add_field("id", pymilvus.DataType.INT64, is_primary=True)
-    schema.add_field(
-        "code",
-        pymilvus.DataType.BINARY_VECTOR,
-        dim=8 * ((bits + 7) // 8),
-    )
-    index = client.prepare_index_params()
-    index.add_index("code", index_type="BIN_FLAT", metric_type="HAMMING")
-    client.create_collection(
-        collection,
-        schema=schema,
-        index_params=index,
-        consistency_level="Strong",
+def _missing(uri, name, what):
+    return FileNotFoundError(
+        f"There must be a {what} {name!r} at {uri}; there is none. Build it "
+        f"with `python tools/index.py`, as milvus:{uri}#{name}, or name "
+        "another."
     )

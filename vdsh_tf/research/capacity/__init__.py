@@ -1,0 +1,1 @@
+"""How much training, encoding and searching cost at sizes not run here."""
