@@ -23,6 +23,8 @@ class OnnxEncoder:
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
+        # Waiting threads would take the processor from others.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         try:
             self._session = onnxruntime.InferenceSession(
                 content, options, providers=["CPUExecutionProvider"]
@@ -52,6 +54,17 @@ class OnnxEncoder:
         """Packed codes: [n, width] raw features -> [n, ceil(K/8)] uint8."""
         x = inputs.check_features(x, self.width).astype(np.float32, copy=False)
         return self._session.run(["codes"], {self._input: x})[0]
+
+    def embed(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Codes, and the embedding [n, K] float32 whose signs they are.
+
+        Args:
+            x: [n, width] float32 that `inputs.check_features` has seen.
+        """
+        codes, embedding = self._session.run(
+            ["codes", "embedding"], {self._input: x}
+        )
+        return codes, embedding
 
 
 def read(path: str) -> bytes:
