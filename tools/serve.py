@@ -130,7 +130,7 @@ def opened(args: Args) -> Iterator["Service"]:
         yield service
 
 
-def prepare(args: Args) -> None:
+def prepare(args: run_flags.RunFlags) -> None:
     """Prepares the run in a process of its own, which needs TensorFlow."""
     given = [f"--run_dir={args.directory.path}"]
     for name in ("data_dir", "path"):
