@@ -1,6 +1,7 @@
 """Opens the parts of a service, and runs it."""
 
 import contextlib
+import dataclasses
 import os
 import socket
 from collections.abc import Iterator
@@ -83,7 +84,10 @@ def opened(
     with files.locked(path):
         items = store.ItemStore(path, encoder.fingerprint, encoder.bits)
         engine = Engine(encoder, index, items, embeddings)
-        yield app.Service(engine, parts.about, limits or bodies.Limits())
+        about = parts.about
+        if about.image_shape is None and encoder.image_shape is not None:
+            about = dataclasses.replace(about, image_shape=encoder.image_shape)
+        yield app.Service(engine, about, limits or bodies.Limits())
 
 
 def read_token(path: str | None) -> str | None:
