@@ -31,6 +31,16 @@ RESEARCH = [*SEARCH, "grpcio>=1.60", "scipy>=1.13", "threadpoolctl>=3.1"]
 # milvus-lite 3 has no binary vectors; 2.5 imports pkg_resources, which
 # setuptools 82 no longer has.
 MILVUS = ["milvus-lite>=2.5,<3", "pymilvus>=2.5,<2.7", "setuptools<82"]
+SERVE = [
+    *SEARCH,
+    "fastapi>=0.110",
+    "httptools>=0.6",
+    "orjson>=3.9",
+    "pillow>=10.0",
+    "prometheus-client>=0.20",
+    "uvicorn>=0.30",
+    "uvloop>=0.19; platform_system != 'Windows'",
+]
 # Ray Data reads and writes through pyarrow.
 CLUSTER = ["pyarrow>=15.0", "ray[data]>=2.40"]
 
@@ -43,7 +53,7 @@ setuptools.setup(
     license="Apache-2.0",
     packages=PACKAGES,
     package_dir=FOLDERS,
-    package_data={"vdsh_tf": ["py.typed"]},
+    package_data={"vdsh_tf": ["py.typed"], "vdsh_tf.service": ["page/*"]},
     entry_points={"console_scripts": ["vdsh=vdsh_tf.tools.vdsh:main"]},
     python_requires=">=3.11",
     install_requires=[
@@ -73,6 +83,7 @@ setuptools.setup(
         "litert": LITERT,
         "onnx": ONNX,
         "research": RESEARCH,
+        "serve": SERVE,
         # tensorflow-serving-api asks for `tensorflow`, which is the same code
         # as `tensorflow-cpu`; add it with `pip install --no-deps` to save that.
         "serving": ["grpcio>=1.60", f"tensorflow-serving-api{TENSORFLOW}"],
@@ -81,6 +92,7 @@ setuptools.setup(
             *MILVUS,
             *LITERT,
             *CLUSTER,
+            *SERVE,
             "hypothesis>=6.100",
             "mypy>=1.11",
             "pre-commit>=3.0",

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+from collections.abc import Iterator
 
 import numpy as np
 import tensorflow as tf
@@ -44,7 +45,7 @@ def write(
         served.images if pixels else served.rows.python_function,
         input_signature=[spec],
     )
-    with _quiet():
+    with quiet():
         model, _ = tf2onnx.convert.from_function(
             function, input_signature=[spec], opset=opset
         )
@@ -60,7 +61,10 @@ def name_batch(model) -> None:
     """Names the dynamic batch dimension of inputs and outputs."""
     del model.graph.value_info[:]
     order = {name: place for place, name in enumerate(OUTPUTS)}
-    outputs = sorted(model.graph.output, key=lambda value: order[value.name])
+    last = len(order)
+    outputs = sorted(
+        model.graph.output, key=lambda value: order.get(value.name, last)
+    )
     del model.graph.output[:]
     model.graph.output.extend(outputs)
     for value in (*model.graph.input, *model.graph.output):
@@ -99,7 +103,7 @@ class Session:
 
 
 @contextlib.contextmanager
-def _quiet():
+def quiet() -> Iterator[None]:
     """tf2onnx reports each pass at INFO through the root logger."""
     logger = logging.getLogger("tf2onnx")
     level = logger.level

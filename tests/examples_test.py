@@ -1,7 +1,6 @@
 """Runs every example for real and compares its codes by the parity rule."""
 
 import functools
-import json
 import os
 import pathlib
 import shutil
@@ -198,82 +197,6 @@ class NodeTest(parameterized.TestCase):
         assert found.returncode == 1
         assert message in found.stderr
         assert not (folder / "codes.npy").exists()
-
-
-class PageTest(absltest.TestCase):
-    def visit(self, encoder, cases=()):
-        """What the page shows, and the codes of more rows by name."""
-        chromium, node = javascript.chromium(), javascript.node()
-        modules = javascript.packages() / "node_modules"
-        folder = pathlib.Path(export_fixtures.folder(), "web")
-        shutil.copytree(EXAMPLES / "web", folder)
-        (folder / "ort").symlink_to(modules / "onnxruntime-web" / "dist")
-        shutil.copy(encoder, folder / "encoder.onnx")
-        for name in cases:
-            case = CASES[name]()
-            shutil.copy(case.encoder, folder / f"{name}.onnx")
-            case.rows.astype("<f4").tofile(folder / f"{name}.f32")
-        shots = os.environ.get("VDSH_SCREENSHOTS") or folder
-        with javascript.served(folder) as url:
-            done = run(
-                [
-                    node,
-                    export_fixtures.ROOT / "tests" / "browser_driver.mjs",
-                    f"{url}/index.html",
-                    chromium,
-                    folder / "out.json",
-                    pathlib.Path(shots, f"{self._testMethodName}.png"),
-                    *cases,
-                ],
-                cwd=modules.parent,
-            )
-        assert done.returncode == 0, done.stderr
-        return json.loads((folder / "out.json").read_text())
-
-    def test_codes(self):
-        cases = ["digits"]
-        try:
-            mnist()
-            cases.append("mnist")
-        except pytest.skip.Exception:
-            pass  # The digits still are; NodeTest says why.
-        result = self.visit(digits().encoder, cases)
-        assert result["errors"] == []
-        for name in cases:
-            case = CASES[name]()
-            codes = np.frombuffer(
-                bytes.fromhex(result["cases"][name]), np.uint8
-            ).reshape(len(case.rows), -1)
-            case.check(codes, "page")
-        assert len(result["codes"]) == 10
-        assert result["status"].startswith("10 codes of 12 bits")
-        self.check_embedded(result)
-
-    def check_embedded(self, result):
-        """The page's own digits are real ones, with their own codes."""
-        from sklearn import datasets as sklearn_datasets
-
-        bunch = sklearn_datasets.load_digits()
-        chosen = [
-            np.flatnonzero(bunch.target == label)[place]
-            for label in range(5)
-            for place in (0, 7)
-        ]
-        codes = export_fixtures.codes(bunch.data[chosen])
-        assert result["codes"] == [code.tobytes().hex() for code in codes]
-        want = np.bitwise_count(codes ^ codes[2]).sum(axis=1)
-        assert result["apart"] == want.tolist()
-
-    def test_an_encoder_of_other_images(self):
-        model = VDSH(layers=2, width=8, bits=8, num_classes=2)
-        model.build((None, 784))
-        path = os.path.join(export_fixtures.folder(), "encoder.onnx")
-        served = graph.Served(
-            graph.kernels_of(model), metadata.describe(model, "mnist")
-        )
-        onnx_file.write(served, path)
-        result = self.visit(path)
-        assert "encoder.onnx takes rows of 784" in result["status"]
 
 
 if __name__ == "__main__":

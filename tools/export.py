@@ -3,10 +3,14 @@
     python tools/export.py --onnx               # the newest finished run
     python tools/export.py --saved_model --run_dir=runs/mnist-001
     python tools/export.py --onnx --quantize=static --out=served
+    python tools/export.py --onnx --backbone=extractor.keras
 
 Without --onnx, --saved_model and --litert it writes the first two. Files go to
 RUN_DIR/export (or --out): encoder.onnx, encoder_pixels.onnx for pictures,
 encoder_u8.onnx when quantised, encoder.tflite, saved_model/N, models.config.
+With --backbone, the network that made the features comes before the encoder:
+encoder_images.onnx and saved_model_images/N take pictures and give codes
+(`tools/encode.py --images=photos/`). keras:NAME downloads weights.
 A run of `digits` takes about ten seconds, MNIST 48x256 about half a minute.
 """
 
@@ -48,6 +52,24 @@ class Args(run_flags.RunFlags):
         True, SWITCH, "Compare all runtimes before publishing."
     )
     opset: int = setting(18, COUNT, "ONNX operator set.")
+    backbone: str | None = setting(
+        None,
+        ANY,
+        "What made the features: .keras, .onnx, or keras:NAME to download.",
+        flag=flags.FILE,
+    )
+    backbone_pixels: str = setting(
+        "raw",
+        ANY,
+        "Pixels as it takes them: 0 to 255, 0 to 1, -1 to 1, ImageNet's.",
+        flag={"choices": ["raw", "unit", "signed", "imagenet"]},
+    )
+    backbone_features: str | None = setting(
+        None, ANY, "Its layer or tensor that gives features; default the last."
+    )
+    image_size: int | None = setting(
+        None, COUNT, "Height and width of pictures, where it takes any."
+    )
 
 
 def export(args: Args) -> None:
@@ -62,6 +84,8 @@ def export(args: Args) -> None:
             f"`python tools/train.py --resume --run_dir={directory.path}`."
         )
     formats = tuple(name for name in exporter.FORMATS if getattr(args, name))
+    if args.backbone is not None:
+        return export_joined(args, formats)
     result = exporter.export(
         args.model,
         directory.config.source.data,
@@ -74,6 +98,38 @@ def export(args: Args) -> None:
         image_shape=directory.image_shape,
     )
     report(result)
+
+
+def export_joined(args: Args, formats: tuple[str, ...]) -> None:
+    """Exports backbone and encoder as one, and prints what was written."""
+    from vdsh_tf.export import backbones
+    from vdsh_tf.export import exporter
+    from vdsh_tf.export import joined
+    from vdsh_tf.export import parity
+
+    if not formats:
+        is_onnx = args.backbone and args.backbone.endswith(".onnx")
+        formats = ("onnx",) if is_onnx else exporter.DEFAULT_FORMATS
+    wanted = backbones.Wanted(
+        str(args.backbone),
+        args.backbone_pixels,
+        args.image_size,
+        args.backbone_features,
+    )
+    paths, reports, about = joined.export(
+        args.model,
+        args.directory.config.source.data,
+        wanted,
+        args.out or args.directory.file("export"),
+        formats,
+        check=args.check,
+        opset=args.opset,
+    )
+    shape = ", ".join(map(str, about.image_shape or ()))
+    print(f"model {about.fingerprint}, pictures uint8 [batch, {shape}]")
+    for path in paths:
+        print(f"  {size(path):>12,} bytes  {path}")
+    print(parity.table(reports) if reports else "parity: not checked")
 
 
 def training_rows(args: Args):

@@ -141,6 +141,30 @@ def raise_other_code(number) -> None:
     )
 
 
+def raise_unknown(ids: np.ndarray) -> None:
+    """Says that ids are not in the index; nothing if there are none."""
+    if len(ids):
+        raise ValueError(
+            f"Ids must be in the index. Received: id {ids[0]} "
+            f"({len(ids)} unknown in all)."
+        )
+
+
+def places(known: np.ndarray, order: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """Rows of ids, -1 for one that is not there.
+
+    Args:
+        known: [n] ids by row.
+        order: [n] rows that sort `known`.
+        ids: [m] ids to look for.
+    """
+    if not len(known):
+        return np.full(len(ids), -1)
+    found = np.searchsorted(known, ids, sorter=order)
+    rows = order[np.minimum(found, len(known) - 1)]
+    return np.where(known[rows] == ids, rows, -1)
+
+
 def _check_distinct(ids):
     # Rising ids, the usual case, need no sorting.
     if (ids[1:] > ids[:-1]).all():

@@ -166,15 +166,23 @@ class HammingIndex:
         del kept
         return ball
 
+    def codes_of(self, ids) -> np.ndarray:
+        """[n, ceil(bits/8)] uint8, the codes of items; all must be there."""
+        ids = checks.check_ids(ids)
+        rows = self.rows_of(ids)
+        checks.raise_unknown(ids[rows < 0])
+        # A view of faiss's memory, for this moment.
+        faiss = structures.import_faiss()
+        width = (self.bits + 7) // 8
+        if not len(self):
+            return np.zeros((0, width), np.uint8)
+        held = faiss.rev_swig_ptr(self._codes.xb.data(), len(self) * width)
+        return held.reshape(-1, width)[rows]
+
     def remove(self, ids) -> None:
         """Removes items; nothing is removed when an id is unknown."""
         ids = checks.check_ids(ids)
-        unknown = ids[~np.isin(ids, self._ids)]
-        if len(unknown):
-            raise ValueError(
-                "Ids to remove must be in the index. Received: id "
-                f"{unknown[0]} ({len(unknown)} unknown in all)."
-            )
+        checks.raise_unknown(ids[~np.isin(ids, self._ids)])
         rows = np.flatnonzero(np.isin(self._ids, ids))
         if len(rows):
             self._codes.remove_ids(rows)
@@ -259,12 +267,22 @@ class HammingIndex:
 
     def _set_ids(self, ids):
         self._ids = ids
+        # What sorts them, once it is needed.
+        self._order: np.ndarray | None = None
         # A piece at a time: a large index leaves little memory.
         self._plain = all(
             np.array_equal(part, np.arange(start, start + len(part)))
             for start in range(0, len(ids), _ROWS)
             for part in (ids[start : start + _ROWS],)
         )
+
+    def rows_of(self, ids: np.ndarray) -> np.ndarray:
+        """[n] places of items in `ids`; -1 for one that is not there."""
+        if self._plain:
+            return np.where((ids < 0) | (ids >= len(self)), -1, ids)
+        if self._order is None:
+            self._order = np.argsort(self._ids)
+        return checks.places(self._ids, self._order, ids)
 
     def _named(self, rows):
         """Ids of rows, in new memory; a copy when ids are row numbers."""

@@ -101,6 +101,7 @@ class MappedIndex:
         self.fingerprint: str | None = header["fingerprint"]
         self._codes = self._file.arrays["codes"]
         self._ids = self._file.arrays.get("ids")
+        self._order: np.ndarray | None = None
         self._buckets = None
         if self.kind == "hash":
             starts = self._file.arrays["starts"]
@@ -156,6 +157,21 @@ class MappedIndex:
             np.concatenate(parts) for parts in zip(none, *found, strict=True)
         )
         return Ball(limits, distances, self._named(rows))
+
+    def codes_of(self, ids) -> np.ndarray:
+        """[n, ceil(bits/8)] uint8, the codes of items; all must be there."""
+        ids = checks.check_ids(ids)
+        rows = self.rows_of(ids)
+        checks.raise_unknown(ids[rows < 0])
+        return np.array(self._codes[rows])
+
+    def rows_of(self, ids: np.ndarray) -> np.ndarray:
+        """[n] places of items in `ids`; -1 for one that is not there."""
+        if self._ids is None:
+            return np.where((ids < 0) | (ids >= len(self)), -1, ids)
+        if self._order is None:
+            self._order = np.argsort(self._ids)
+        return checks.places(self._ids, self._order, ids)
 
     def add(self, codes, ids=None) -> None:
         """Refused: the file does not change."""

@@ -1,0 +1,1 @@
+"""A search service over HTTP: encoder, index, payloads; no TensorFlow."""
