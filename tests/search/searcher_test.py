@@ -118,8 +118,8 @@ class SearcherTest(parameterized.TestCase):
             {"search/searcher.py", "search/hasher.py", "search/hamming.py"},
             visited,
         )
-        # With the tool itself, 12.
-        self.assertLessEqual(len(visited), 11, sorted(visited))
+        # With the tool itself, 13.
+        self.assertLessEqual(len(visited), 12, sorted(visited))
 
 
 if __name__ == "__main__":
