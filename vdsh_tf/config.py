@@ -322,6 +322,21 @@ class Solver:
             "because the paper's order needs the product that it saves",
         )
 
+    @classmethod
+    def make(cls, given: "Solver | dict | None") -> "Solver":
+        """From what `VDSH` takes: a Solver, its fields, or None."""
+        fields = {field.name for field in dataclasses.fields(cls)}
+        if isinstance(given, dict) and set(given) <= fields:
+            return cls(**given)
+        require(
+            given is None or isinstance(given, Solver),
+            "solver",
+            given,
+            "a Solver, a dictionary of its fields, or None",
+            "to say how the sub-problems are solved",
+        )
+        return given or cls()
+
     def resolved(self, schedule: str) -> "Solver":
         """The same with the schedule's usual value for what is None."""
         values = {}
