@@ -136,10 +136,9 @@ SWITCH = Rule(
     "True or False", "as it is a switch", lambda v: isinstance(v, bool)
 )
 TEXT = Rule("text", "as it is a name", lambda v: isinstance(v, str))
-# Sweeps and steps are written out in the graph, one after the other.
 FEW = Rule(
     "an integer from 1 to 100",
-    "or nothing is computed; more would take hours to trace",
+    "because each is written out in the graph, one after the other",
     lambda v: is_count(v) and v <= 100,
 )
 SCHEDULE = Rule(
