@@ -95,6 +95,7 @@ setuptools.setup(
             *SERVE,
             "hypothesis>=6.100",
             "mypy>=1.11",
+            "pandas>=2.0",
             "pre-commit>=3.0",
             "pytest>=8.0",
             "pytest-xdist>=3.5",

@@ -22,6 +22,7 @@ from absl import logging
 from vdsh_tf import files
 from vdsh_tf.config import ANY
 from vdsh_tf.config import COUNT
+from vdsh_tf.config import Rule
 from vdsh_tf.config import setting
 from vdsh_tf.tools import flags
 from vdsh_tf.tools import scaffold
@@ -29,6 +30,7 @@ from vdsh_tf.tools import training_flags
 from vdsh_tf.training import presets
 from vdsh_tf.training.config import TrainingConfig
 
+_SOME = Rule("one integer or more", "or nothing is trained", bool)
 KEYS = ("map", "precision_r2", "recall_r2", "train_seconds")
 
 
@@ -43,10 +45,10 @@ class Args:
         flag=flags.NAME,
     )
     bits: tuple[int, ...] = setting(
-        (16, 32, 64, 128), ANY, "Code lengths.", flag=flags.INTEGERS
+        (16, 32, 64, 128), _SOME, "Code lengths.", flag=flags.INTEGERS
     )
     seeds: tuple[int, ...] = setting(
-        (0, 1, 2), ANY, "Seeds.", flag=flags.INTEGERS
+        (0, 1, 2), _SOME, "Seeds.", flag=flags.INTEGERS
     )
     against: tuple[str, ...] = setting(
         (), ANY, "Methods to compare with, such as sdh.", flag=flags.TEXTS

@@ -136,10 +136,9 @@ SWITCH = Rule(
     "True or False", "as it is a switch", lambda v: isinstance(v, bool)
 )
 TEXT = Rule("text", "as it is a name", lambda v: isinstance(v, str))
-# Sweeps and steps are written out in the graph, one after the other.
 FEW = Rule(
     "an integer from 1 to 100",
-    "or nothing is computed; more would take hours to trace",
+    "because each is written out in the graph, one after the other",
     lambda v: is_count(v) and v <= 100,
 )
 SCHEDULE = Rule(
@@ -339,6 +338,21 @@ class Solver:
             "False without `jacobi`",
             "because the paper's order needs the product that it saves",
         )
+
+    @classmethod
+    def make(cls, given: "Solver | dict | None") -> "Solver":
+        """From what `VDSH` takes: a Solver, its fields, or None."""
+        fields = {field.name for field in dataclasses.fields(cls)}
+        if isinstance(given, dict) and set(given) <= fields:
+            return cls(**given)
+        require(
+            given is None or isinstance(given, Solver),
+            "solver",
+            given,
+            "a Solver, a dictionary of its fields, or None",
+            "to say how the sub-problems are solved",
+        )
+        return given or cls()
 
     def resolved(self, schedule: str) -> "Solver":
         """The same with the schedule's usual value for what is None."""

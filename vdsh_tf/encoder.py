@@ -77,7 +77,7 @@ class HashEncoder(entries.PlainModel):
             "layers",
             layers,
             f"an integer from 1 to {MOST_LAYERS}",
-            "or there is no network, or it takes hours to build",
+            "or there is no network, or none that can be built",
         )
         if initializer not in INITIALIZERS:
             raise ValueError(

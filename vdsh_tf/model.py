@@ -82,10 +82,9 @@ class VDSH(entries.CheckedModel, Replicated):
             "an integer >= 2",
             "or there is nothing to tell apart",
         )
-        if isinstance(solver, dict):
-            solver = config_lib.Solver(**solver)
+        solver = config_lib.Solver.make(solver)
         algorithm = schedules.make(schedule)
-        solver = (solver or config_lib.Solver()).resolved(schedule)
+        solver = solver.resolved(schedule)
         super().__init__(**kwargs)
         self._check_precision()
         self.num_classes = int(num_classes)

@@ -114,7 +114,13 @@ def for_schedule(optimizer, schedule, recipe=None):
         return adam(recipes.RATE, recipe.weight_decay)
     if optimizer is None:
         return None
-    optimizer = keras.optimizers.get(optimizer)
+    try:
+        optimizer = keras.optimizers.get(optimizer)
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            '`optimizer` must be "auto", None, or an optimizer of Keras or '
+            f"its name. Received: optimizer={optimizer!r:.80}."
+        ) from error
     if not schedule.takes_optimizer:
         raise ValueError(
             f'schedule="{schedule.name}" is Algorithm 1 to the letter: its '

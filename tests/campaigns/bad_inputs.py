@@ -78,6 +78,8 @@ def judge(case: Case) -> tuple[str, str]:
     except OWN as error:
         last = traceback.extract_tb(error.__traceback__)[-1].filename
         own = last.startswith(ROOT) and f"tests{os.sep}" not in last
+        if own and case.right is not None:
+            return "WRONG", describe(error)
         return ("refused" if own else "TRACEBACK"), describe(error)
     except Exception as error:
         return "TRACEBACK", describe(error)
@@ -133,7 +135,7 @@ def main(argv=None) -> int:
                 continue
             verdict, message = judge(case)
             # A tool that refuses returns, and says so by its code.
-            if verdict == "right" and case.entry.startswith("tool"):
+            if verdict == "right" and "tool" in case.entry:
                 verdict = "refused"
             table[case.entry][verdict] += 1
             if verdict.isupper():

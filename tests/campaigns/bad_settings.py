@@ -27,7 +27,7 @@ NAN = float("nan")
 
 NETWORK = {
     "layers": (0, -1, 2.0, "2", None, True, NAN, 5000),
-    "width": (0, -8, 8.5, "8", None, False, 10**7),
+    "width": (0, -8, 8.5, "8", None, False, 10**10),
     "bits": (0, -8, "64", None, np.float32(8), 10**10),
     "num_classes": (1, 0, 3.0, "3", None, True),
     "schedule": ("sgd", None, 3, "Online", ()),

@@ -50,6 +50,8 @@ class EntriesTest(case.TestCase):
         cls.fitted = model()
         cls.fitted.fit(X, Y, verbose=0)
         cls.codes = cls.fitted.encode(X)
+        cls.plain = model(normalization="unit")
+        cls.plain.fit(X, Y, verbose=0)
 
     def assert_refused(self, message, call, *args, **kwargs):
         with self.assertRaisesRegex(ValueError, message):
@@ -58,17 +60,17 @@ class EntriesTest(case.TestCase):
     @parameterized.parameters(1e300, 1e38, 1e-38, 1e-39, 1e-300)
     def test_float64_beyond_float32(self, factor):
         """A factor on a row is no news to an encoder without a mean."""
-        plain = model(normalization="unit")
-        plain.fit(X, Y, verbose=0)
         x = X.astype(float) * factor
-        want = plain.encode(X)
-        np.testing.assert_array_equal(plain.encode(x), want)
-        hasher = Hasher(plain.encoder)
-        np.testing.assert_array_equal(hasher(x), want)
-        np.testing.assert_array_equal(hasher(x[:2]), want[:2])
+        want = self.plain.encode(X)
+        self.assert_equal(self.plain.encode(x), want)
+        hasher = Hasher(self.plain.encoder)
+        self.assert_equal(hasher(x), want)
+        self.assert_equal(hasher(x[:2]), want[:2])
+
+    def test_trains_on_float64_beyond_float32(self):
         again = model(normalization="unit")
-        again.fit(x, Y, verbose=0)
-        np.testing.assert_array_equal(again.encode(X), want)
+        again.fit(X.astype(float) * 2.0**900, Y, verbose=0)
+        self.assert_equal(again.encode(X), self.plain.encode(X))
 
     @parameterized.parameters((1e300, "at most"), (1e-300, "smaller than"))
     def test_beyond_float32_with_a_mean(self, factor, message):
@@ -103,13 +105,31 @@ class EntriesTest(case.TestCase):
         got = self.fitted.evaluate(X[Y == 1], Y[Y == 1], verbose=0)
         self.assertTrue(np.isfinite(got).all())
 
+    def test_arguments_in_the_order_of_keras(self):
+        named = self.fitted.evaluate(X, Y, batch_size=30, verbose=0)
+        self.assertEqual(self.fitted.evaluate(X, Y, 30, 0), named)
+        self.assertEqual(self.fitted.evaluate(X, Y, 30, 0, np.ones(120)), named)
+        self.assert_equal(
+            self.fitted.predict(X, 30, 0), self.fitted.predict(X, verbose=0)
+        )
+
+    def test_full_schedule_stops_when_it_diverges(self):
+        full = model(schedule="full", normalization="unit")
+        full.fit(X, Y, verbose=0)
+        good = full.encoder.get_weights()
+        full.classifier.assign(full.classifier * np.inf)
+        with self.assertRaisesRegex(RuntimeError, "objective is nan"):
+            full.fit(X, Y, verbose=0)
+        for old, new in zip(good, full.encoder.get_weights(), strict=True):
+            self.assert_equal(new, old)
+
     def test_bad_batch_leaves_the_weights(self):
         x = X[:30].copy()
         x[3, 2] = np.nan
         before = self.fitted.get_weights()
         self.assert_refused("row 3", self.fitted.train_on_batch, x, Y[:30])
         for old, new in zip(before, self.fitted.get_weights(), strict=True):
-            np.testing.assert_array_equal(old, new)
+            self.assert_equal(old, new)
 
     @parameterized.parameters(1.7, 0.5, -1.0)
     def test_multi_hot_batches(self, value):
@@ -151,7 +171,7 @@ class EntriesTest(case.TestCase):
         labels = np.ma.masked_equal(Y, 2)
         self.assert_refused("masked entry in row 2", model().fit, X, labels)
         unmasked = np.ma.masked_greater(X, 1e9)
-        np.testing.assert_array_equal(self.fitted.encode(unmasked), self.codes)
+        self.assert_equal(self.fitted.encode(unmasked), self.codes)
 
     @parameterized.parameters(
         (scipy.sparse.csr_matrix, None),
@@ -167,7 +187,7 @@ class EntriesTest(case.TestCase):
         y = make_y(Y) if make_y else Y
         made = model()
         made.fit(x, y, verbose=0)
-        np.testing.assert_array_equal(made.encode(x), self.codes)
+        self.assert_equal(made.encode(x), self.codes)
 
     def test_columns_of_labels_in_batches(self):
         models = [model(), model()]
@@ -208,7 +228,7 @@ class HabitsTest(case.TestCase):
             path = os.path.join(folder, "model.keras")
             made.save(path)
             loaded = runs.load_model(path)
-        np.testing.assert_array_equal(loaded.encode(X), made.encode(X))
+        self.assert_equal(loaded.encode(X), made.encode(X))
 
     def test_seed_is_drawn_and_kept(self):
         one, other = model(seed=None), model(seed=None)

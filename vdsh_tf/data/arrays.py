@@ -33,10 +33,20 @@ def plain(value, name: str) -> np.ndarray:
             f"{name} must be an array, a table, a sparse matrix or lists of "
             f"numbers. Received: {type(value).__name__}."
         )
+    if array.dtype == object and hasattr(value, "to_numpy"):
+        array = _from_table(value, array)
     # TensorFlow has no longer numbers.
     if array.dtype.kind == "f" and array.dtype.itemsize > 8:
         return array.astype(np.float64)
     return array
+
+
+def _from_table(value, array):
+    """Numbers of a table whose columns may lack some; else as it was."""
+    try:
+        return value.to_numpy(dtype=np.float64, na_value=np.nan)
+    except (TypeError, ValueError):
+        return array
 
 
 def _dense(value, name):

@@ -77,30 +77,42 @@ class CheckedModel(PlainModel):
 
     @tensors.explained()
     def evaluate(
-        self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs
+        self,
+        x=None,
+        y=None,
+        batch_size=None,
+        verbose="auto",
+        sample_weight=None,
+        **kwargs,
     ):
         """As in Keras; features and labels are checked as in `fit`."""
         # Keras asks for this in `fit`, with data that was checked there.
         if kwargs.get("_use_cached_eval_dataset"):
             return super().evaluate(
-                x, y, batch_size, sample_weight=sample_weight, **kwargs
+                x, y, batch_size, verbose, sample_weight, **kwargs
             )
         self._require_ready()
         data = TrainingData(x, y, sample_weight, batch_size, shuffle=False)
         data = self._checked(data)
         return super().evaluate(
-            data.x, data.y, batch_size, sample_weight=data.weight, **kwargs
+            data.x, data.y, batch_size, verbose, data.weight, **kwargs
         )
 
     @tensors.explained()
-    def predict(self, x, batch_size=None, **kwargs):
+    def predict(self, x, batch_size=None, verbose="auto", **kwargs):
         """Embeddings, as in Keras; rows of an array are checked."""
         self.require_weights()
         self._require_size(batch_size)
-        return super().predict(self._checked_rows(x), batch_size, **kwargs)
+        x = self._checked_rows(x)
+        return super().predict(x, batch_size, verbose, **kwargs)
 
     def train_on_batch(
-        self, x, y=None, sample_weight=None, class_weight=None, **kwargs
+        self,
+        x,
+        y=None,
+        sample_weight=None,
+        class_weight=None,
+        return_dict=False,
     ):
         """As in Keras, for a model whose normalisation was learned."""
         self.require_compiled()
@@ -120,13 +132,13 @@ class CheckedModel(PlainModel):
         data = TrainingData(x, y, sample_weight)
         data = self._checked(data).weighted(class_weight, self.num_classes)
         self.build((None, data.width))
-        return super().train_on_batch(*data.arrays, **kwargs)
+        return super().train_on_batch(*data.arrays, return_dict=return_dict)
 
-    def test_on_batch(self, x, y=None, sample_weight=None, **kwargs):
+    def test_on_batch(self, x, y=None, sample_weight=None, return_dict=False):
         """As in Keras; the batch is checked."""
         self._require_ready()
         data = self._checked(TrainingData(x, y, sample_weight))
-        return super().test_on_batch(*data.arrays, **kwargs)
+        return super().test_on_batch(*data.arrays, return_dict=return_dict)
 
     def predict_on_batch(self, x):
         """Embeddings of one batch, which is checked."""

@@ -39,7 +39,7 @@ def check_features(
             "Features must be rows, [n, d]; flatten images first. Received: "
             f"shape={x.shape}."
         )
-    if len(x) == 0:
+    if x.size == 0:
         raise ValueError(
             "There must be at least one row of features. Received: an empty "
             f"dataset, shape={x.shape}."
@@ -222,6 +222,10 @@ def _check_multi_hot(y, num_classes):
         raise ValueError(
             "Labels must hold at least two classes, or there is nothing to "
             f"tell apart. Received: shape={y.shape}."
+        )
+    if y.dtype.kind not in "fiub":
+        raise ValueError(
+            f"Multi-hot labels must be numbers. Received: dtype={y.dtype}."
         )
     if not np.isin(y, (0, 1)).all():
         raise ValueError(

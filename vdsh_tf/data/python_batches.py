@@ -1,6 +1,7 @@
 """Batches made by Python code, as `tf.data`: PyDatasets and generators."""
 
 import collections.abc
+import io
 import itertools
 
 import keras
@@ -12,7 +13,7 @@ def is_python(source) -> bool:
     """Whether `source` is a `keras.utils.PyDataset` or a generator."""
     return isinstance(
         source, keras.utils.PyDataset | collections.abc.Iterator
-    ) and not isinstance(source, tf.data.Iterator)
+    ) and not isinstance(source, tf.data.Iterator | io.IOBase)
 
 
 def wrap(source, shuffle: bool = False, seed: int = 0):
@@ -137,7 +138,13 @@ def signature(batch) -> tuple[tf.TensorSpec, ...]:
 
 def as_arrays(batch, spec) -> tuple[np.ndarray, ...]:
     """A batch as arrays of the types that the first one had."""
+    arrays = [np.asarray(value) for value in batch]
+    if any(array.dtype.kind not in "fiub" for array in arrays):
+        raise ValueError(
+            "Batches must hold numbers. Received: dtypes "
+            f"{', '.join(str(array.dtype) for array in arrays)}."
+        )
     return tuple(
-        np.asarray(value, part.dtype.as_numpy_dtype)
-        for value, part in zip(batch, spec, strict=True)
+        array.astype(part.dtype.as_numpy_dtype, copy=False)
+        for array, part in zip(arrays, spec, strict=True)
     )
