@@ -33,6 +33,8 @@ RESEARCH = [*SEARCH, "grpcio>=1.60", "scipy>=1.13", "threadpoolctl>=3.1"]
 MILVUS = ["milvus-lite>=2.5,<3", "pymilvus>=2.5,<2.7", "setuptools<82"]
 # Ray Data reads and writes through pyarrow.
 CLUSTER = ["pyarrow>=15.0", "ray[data]>=2.40"]
+# Parquet, CSV and URLs of training data; .npy and TFRecord need neither.
+SHARDS = ["fsspec>=2024.2", "pyarrow>=15.0"]
 
 setuptools.setup(
     name="vdsh_tf",
@@ -70,6 +72,7 @@ setuptools.setup(
         "search": SEARCH,
         "milvus": MILVUS,
         "cluster": CLUSTER,
+        "shards": SHARDS,
         "litert": LITERT,
         "onnx": ONNX,
         "research": RESEARCH,
@@ -81,6 +84,7 @@ setuptools.setup(
             *MILVUS,
             *LITERT,
             *CLUSTER,
+            *SHARDS,
             "hypothesis>=6.100",
             "mypy>=1.11",
             "pre-commit>=3.0",
