@@ -43,6 +43,8 @@ SERVE = [
 ]
 # Ray Data reads and writes through pyarrow.
 CLUSTER = ["pyarrow>=15.0", "ray[data]>=2.40"]
+# Parquet, CSV and URLs of training data; .npy and TFRecord need neither.
+SHARDS = ["fsspec>=2024.2", "pyarrow>=15.0"]
 
 setuptools.setup(
     name="vdsh_tf",
@@ -80,6 +82,7 @@ setuptools.setup(
         "search": SEARCH,
         "milvus": MILVUS,
         "cluster": CLUSTER,
+        "shards": SHARDS,
         "litert": LITERT,
         "onnx": ONNX,
         "research": RESEARCH,
@@ -93,6 +96,7 @@ setuptools.setup(
             *LITERT,
             *CLUSTER,
             *SERVE,
+            *SHARDS,
             "hypothesis>=6.100",
             "mypy>=1.11",
             "pandas>=2.0",

@@ -16,6 +16,7 @@ from vdsh_tf.callbacks import CollapsedError
 from vdsh_tf.callbacks import LayerConvergence
 from vdsh_tf.callbacks import RetrievalEvaluation
 from vdsh_tf.data import datasets
+from vdsh_tf.data.shards import opening
 from vdsh_tf.data.training_data import TrainingData
 from vdsh_tf.evaluation import advice
 from vdsh_tf.evaluation import curves
@@ -94,6 +95,12 @@ def load_data(
         data_dir, path: where the data is now, if it has moved.
     """
     source = config.source
+    if opening.is_stored(source.data) and config.schedule == "full":
+        raise ValueError(
+            'schedule="full" keeps state for every sample in memory, and is '
+            f"for data that is there; {source.data} stays on disk. Use "
+            'schedule="online".'
+        )
     return datasets.load(
         source.data,
         data_dir=data_dir or source.data_dir,

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -36,8 +37,8 @@ def survey(
         if shard.name not in entries:
             survey_of = _Survey(shard, layout)
             entries[shard.name] = survey_of.run(progress)
-            found = survey_of.sample
-            sample = found if sample is None else sample.joined(found)
+            drawn = survey_of.sample
+            sample = drawn if sample is None else sample.joined(drawn)
             sample = sample.smallest(normalization.most_rows(layout.width))
     if layout is None or sample is None:
         raise ValueError("There must be at least one shard. Received: none.")
@@ -120,7 +121,7 @@ class _Survey:
             )
         self.sample = self.sample.smallest(self._most)
         pieces = shard.layout().pieces or (done,)
-        joined = {
+        joined: dict[str, Any] = {
             name: np.concatenate([getattr(part, name) for part in found])
             for name in ("labels", "content", "key", "zeros")
         }

@@ -1,0 +1,204 @@
+"""Measures training on shards: memory of an epoch, rate against memory.
+
+    python tools/benchmarks/shards.py                   # 5,000,000 x 256
+    python tools/benchmarks/shards.py --rows=500000 --kind=parquet
+
+Writes synthetic shards of --classes classes (5 GB), and then, each in a process
+of its own: trains a few steps in memory, whose peak is what TensorFlow takes by
+itself; trains one epoch on all shards; and trains on --fits rows from memory
+and from shards in turn, --repeats times, for the rate. Two cores: 20 seconds to
+write, 15 to read once, 2 to 3 minutes for the epoch, 2 for the rates.
+"""
+
+import dataclasses
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+
+from vdsh_tf.config import ANY
+from vdsh_tf.config import COUNT
+from vdsh_tf.config import setting
+from vdsh_tf.tools import flags
+from vdsh_tf.tools import scaffold
+
+KINDS = ("npy", "parquet", "tfrecord")
+_SHARD = 50_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Args:
+    """Flags of this tool."""
+
+    rows: int = setting(5_000_000, COUNT, "Rows of all shards.")
+    width: int = setting(256, COUNT, "Numbers in a row.")
+    classes: int = setting(1000, COUNT, "Classes.")
+    layers: int = setting(4, COUNT, "Depth of the network.")
+    fits: int = setting(200_000, COUNT, "Rows that fit into memory.")
+    repeats: int = setting(5, COUNT, "Pairs of rates.")
+    kind: str = setting("npy", ANY, "Format.", flag={"choices": KINDS})
+    work: str | None = setting(
+        None, ANY, "Folder for the shards; default a temporary one."
+    )
+    out: str | None = setting(None, ANY, "JSON file.", flag=flags.FILE)
+
+
+def write(folder: str, rows: int, width: int, classes: int, kind: str) -> dict:
+    """Writes shards of rows around a centre per class."""
+    import numpy as np
+
+    from vdsh_tf.data.shards import writing
+
+    start = time.perf_counter()
+    os.makedirs(folder, exist_ok=True)
+    centres = np.random.default_rng(0).standard_normal((classes, width), "f4")
+    for number, first in enumerate(range(0, rows, _SHARD)):
+        rng = np.random.default_rng([1, number])
+        y = rng.integers(0, classes, min(_SHARD, rows - first))
+        x = rng.standard_normal((len(y), width), "f4") + centres[y]
+        stem = os.path.join(folder, writing.shard_name(number))
+        writing.WRITERS[kind](stem, x, y)
+    return {"write_seconds": time.perf_counter() - start}
+
+
+def make_model(layers: int, width: int, classes: int):
+    """The network, 64 bits."""
+    import vdsh_tf
+
+    model = vdsh_tf.VDSH(layers, width, 64, num_classes=classes)
+    model.compile()
+    return model
+
+
+def alone_in_memory(layers: int, width: int, classes: int) -> dict:
+    """A few steps on a few rows: what TensorFlow takes by itself."""
+    import numpy as np
+
+    x = np.random.default_rng(0).standard_normal((2048, width), "f4")
+    y = np.arange(2048) % classes
+    make_model(layers, width, classes).fit(x, y, 256, 2, verbose=0)
+    return {}
+
+
+def epoch(folder: str, layers: int, classes: int) -> dict:
+    """One epoch over all shards, queries left out."""
+    from vdsh_tf.data import datasets
+    from vdsh_tf.research.benchmarks import memory
+
+    start = time.perf_counter()
+    split = datasets.load("shards", path=folder, query_share=0.0002)
+    opened = time.perf_counter()
+    result = {"pass_seconds": opened - start, "pass_mb": memory.peak_mb()}
+    datasets.load("shards", path=folder, query_share=0.0002)
+    result["open_seconds"] = time.perf_counter() - opened
+    model = make_model(layers, split.train.x.shape[1], classes)
+    start = time.perf_counter()
+    model.fit(split.train.x, split.train.y, 256, 1, verbose=0)
+    result["epoch_seconds"] = time.perf_counter() - start
+    result["rows"] = len(split.train)
+    result["epoch_mb"] = memory.peak_mb()
+    start = time.perf_counter()
+    codes = model.encode(split.database.x)
+    result["encode_seconds"] = time.perf_counter() - start
+    result["codes"] = len(codes)
+    return result
+
+
+def rates(folder: str, layers: int, classes: int, fits: int, repeats: int):
+    """Rows per second of epochs after the first, from both places."""
+    import keras
+    import numpy as np
+
+    from vdsh_tf.data.shards import opening
+
+    class Clock(keras.callbacks.Callback):
+        """Times of epochs."""
+
+        def on_epoch_begin(self, epoch, logs=None):
+            self.started = time.perf_counter()
+
+        def on_epoch_end(self, epoch, logs=None):
+            self.seconds = time.perf_counter() - self.started
+
+    rows = opening.open_rows("shards", path=folder)[:fits]
+    y = rows.catalog.labels[: len(rows)]
+    x = np.concatenate(list(rows.batches(1 << 16)))
+    model = make_model(layers, x.shape[1], classes)
+    found: dict = {"memory": [], "shards": []}
+    for _ in range(repeats + 1):
+        for name, source in (("memory", x), ("shards", rows)):
+            clock = Clock()
+            model.fit(source, y, 256, 2, verbose=0, callbacks=[clock])
+            found[name].append(len(x) // 256 * 256 / clock.seconds)
+    # The first of each compiles and fills the caches.
+    found = {name: values[1:] for name, values in found.items()}
+    ratios = [
+        b / a for a, b in zip(found["memory"], found["shards"], strict=True)
+    ]
+    return {
+        "rows_per_second": found,
+        "ratio": statistics.median(ratios),
+        "ratios": ratios,
+    }
+
+
+def alone(function: str, *args) -> dict:
+    """Runs a function of this module in a new process, with its memory."""
+    code = (
+        "import json, sys\n"
+        "from vdsh_tf.research.benchmarks import memory\n"
+        "from vdsh_tf.tools.benchmarks import shards as tool\n"
+        f"result = tool.{function}(*json.loads(sys.argv[1]))\n"
+        "print(json.dumps({**result, 'peak_mb': memory.peak_mb()}))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, json.dumps(args)],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{function} failed, see above.")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def measure(args: Args) -> None:
+    """Prints the numbers, and writes them if told."""
+    from vdsh_tf import files
+
+    network = (args.layers, args.width, args.classes)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = args.work or os.path.join(temporary, "shards")
+        result = {}
+        if not os.path.isdir(folder):
+            result["write"] = alone(
+                "write", folder, args.rows, args.width, args.classes, args.kind
+            )
+        result["alone"] = alone("alone_in_memory", *network)
+        result["epoch"] = alone("epoch", folder, args.layers, args.classes)
+        result["rates"] = alone(
+            "rates", folder, args.layers, args.classes, args.fits, args.repeats
+        )
+    whole = result["epoch"]
+    beyond = whole["epoch_mb"] - result["alone"]["peak_mb"]
+    report = {
+        "settings": dataclasses.asdict(args),
+        **result,
+        "beyond_tensorflow_mb": beyond,
+        "epoch_rows_per_second": whole["rows"] / whole["epoch_seconds"],
+    }
+    print(json.dumps(report, indent=2))
+    if args.out:
+        files.write_json(args.out, report)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return scaffold.run(measure, Args, __doc__, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
