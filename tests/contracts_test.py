@@ -24,7 +24,13 @@ FOLDERS = {
     "export": "vdsh_tf.export",
     "tools": "vdsh_tf.tools",
 }
-WITHOUT_TENSORFLOW = ("encoding", "evaluation", "serving", "search")
+WITHOUT_TENSORFLOW = (
+    "encoding",
+    "evaluation",
+    "serving",
+    "search",
+    "training.cluster",
+)
 MOST_MODULES = 10
 MOST_PARAMETERS = 10
 SKIP = "# fmt: " + "skip"
