@@ -104,7 +104,8 @@ class SeveralTest(case.TestCase):
     )
     def test_equals_one_worker(self, name, cuts, weighted):
         settings, exact = OPTIONS[name]
-        solver = Solver(**settings).resolved("online")
+        # So few rows make a badly conditioned line 14 with less.
+        solver = Solver(alpha_w=10.0, **settings).resolved("online")
         theta, classifier, x, y, weight = problem(12)
         weight = weight if weighted else None
         want = online.step(theta, classifier, x, y, solver, exact, weight)
@@ -114,10 +115,7 @@ class SeveralTest(case.TestCase):
         for got in found:
             for a, b in zip(got.theta, want.theta, strict=True):
                 self.assert_close(a, b, atol=1e-10)
-            # Line 14 is a badly conditioned system for so few rows.
-            self.assert_close(
-                got.classifier, want.classifier, atol=1e-7, rtol=1e-7
-            )
+            self.assert_close(got.classifier, want.classifier, atol=1e-10)
             self.assert_close(
                 got.trace.residual, want.trace.residual, atol=1e-10
             )

@@ -115,9 +115,11 @@ def refusals(strategy):
 CASES = {
     "growth": {"recipe": GROWTH, "grow_from": 2, "weighted": True},
     "xla": {"jit": True, "dtype": "float32"},
-    "stream": {"stream": True, "solver": Solver(preserve=0.15)},
-    "no_optimizer": {"optimizer": None},
-    "sgd": {"optimizer": "sgd"},
+    "stream": {
+        "stream": True,
+        "solver": Solver(preserve=0.15),
+        "optimizer": "sgd",
+    },
     "full": {"schedule": "full", "optimizer": None, "weighted": True},
 }
 

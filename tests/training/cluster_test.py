@@ -3,6 +3,7 @@
 import json
 import socket
 import sys
+import tempfile
 
 from absl.testing import absltest
 from absl.testing import parameterized
@@ -95,7 +96,7 @@ class FromEnvironmentTest(parameterized.TestCase):
 
 class LaunchTest(absltest.TestCase):
     def test_each_has_its_place(self):
-        folder = self.create_tempdir().full_path
+        folder = self.enter_context(tempfile.TemporaryDirectory())
         program = (
             "import json, os, sys; c = json.loads(os.environ['TF_CONFIG']); "
             "open(f\"{sys.argv[1]}/{c['task']['index']}\", 'w').write("

@@ -4,6 +4,7 @@ import csv
 import os
 import subprocess
 import sys
+import tempfile
 
 import numpy as np
 from absl.testing import absltest
@@ -23,7 +24,7 @@ TRAIN = (
 
 class TwoWorkersTest(absltest.TestCase):
     def test_equal_to_one(self):
-        folder = self.create_tempdir().full_path
+        folder = self.enter_context(tempfile.TemporaryDirectory())
         found = []
         for flags in (["--workers=2"], []):
             path = os.path.join(folder, str(len(flags)))
