@@ -30,6 +30,7 @@ WITHOUT_TENSORFLOW = (
     "search",
     "service",
     "serving",
+    "training.cluster",
 )
 MOST_MODULES = 10
 MOST_PARAMETERS = 10

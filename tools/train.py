@@ -152,22 +152,22 @@ def work(args: Args, place: cluster.Cluster, verbose: int) -> None:
     from vdsh_tf.training import trainer
 
     team = team_lib.Team(place)
+    where = args.config.source
 
-    def begin():
-        """The chief chooses the folder."""
-        if not args.resume:
-            return create(args)[0].path
+    def unfinished():
         directory = open_unfinished(args.run_dir)
         check_settings(args, directory)
         return directory.path
 
-    team.check_same(
-        code=team_lib.code_version(),
-        settings=repr(training_flags.apart_from_place(args.settings)),
-    )
-    directory = runs.RunDirectory(team.from_chief(begin))
-    where = args.config.source
-    split = trainer.load_data(directory.config, where.data_dir, where.path)
+    if args.resume:
+        directory = runs.RunDirectory(team.from_chief(unfinished))
+        split = trainer.load_data(directory.config, where.data_dir, where.path)
+    else:
+        split = trainer.load_data(args.settings)
+        # Before there is a directory.
+        trainer.check_same(team, args.settings, split)
+        path = team.from_chief(lambda: create(args, split)[0].path)
+        directory = runs.RunDirectory(path)
     run(directory, split, verbose, team)
 
 
@@ -205,8 +205,8 @@ def kept(directory: "runs.RunDirectory") -> str:
     )
 
 
-def create(args: Args):
-    """A new run directory, and the data to train on."""
+def create(args: Args, split=None):
+    """A new run directory, and the data to train on, loaded if not given."""
     from vdsh_tf.training import runs
     from vdsh_tf.training import trainer
 
@@ -220,7 +220,8 @@ def create(args: Args):
             config.network.bits,
             config.stages,
         )
-    split = trainer.load_data(config)
+    if split is None:
+        split = trainer.load_data(config)
     # Bad settings must show before there is a directory.
     trainer.build_model(config, split.num_classes)
     name = config.source.data if args.preset == "auto" else args.preset

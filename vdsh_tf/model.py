@@ -13,7 +13,7 @@ from vdsh_tf import network
 from vdsh_tf import optimizers
 from vdsh_tf import recipes
 from vdsh_tf.callbacks import planning
-from vdsh_tf.callbacks.convergence import LayerMean
+from vdsh_tf.callbacks.step_metrics import StepMetrics
 from vdsh_tf.data import batches
 from vdsh_tf.data import entries
 from vdsh_tf.data import inputs
@@ -23,10 +23,8 @@ from vdsh_tf.data import training_data
 from vdsh_tf.data.shards.rows import StoredRows
 from vdsh_tf.data.training_data import TrainingData
 from vdsh_tf.distribution.replicated import Replicated
-from vdsh_tf.distribution.replicated import SharedMean
 from vdsh_tf.encoder import HashEncoder
 from vdsh_tf.recipes import Recipe
-from vdsh_tf.solver import objective
 from vdsh_tf.solver import preservation
 from vdsh_tf.solver import schedules
 
@@ -35,7 +33,7 @@ _NUMBERS = 1 << 24
 
 
 @keras.saving.register_keras_serializable("vdsh_tf")
-class VDSH(entries.CheckedModel, Replicated):
+class VDSH(entries.CheckedModel, StepMetrics, Replicated):
     """Very Deep Supervised Hashing.
 
     ```python
@@ -103,11 +101,7 @@ class VDSH(entries.CheckedModel, Replicated):
             name="encoder",
         )
         self.encoder._distribute_strategy = None
-        self.objective_metric = SharedMean(name="objective")
-        self.accuracy_metric = SharedMean(name="accuracy")
-        depth = self.encoder.num_layers
-        self.layer_residual = LayerMean(depth, name="layer_residual")
-        self.layer_dual = LayerMean(depth, name="layer_dual")
+        self._add_metrics(self.encoder.num_layers)
 
     def _check_precision(self):
         policy = self.dtype_policy
@@ -485,57 +479,3 @@ class VDSH(entries.CheckedModel, Replicated):
         if self.optimizer is not None and self.built:
             with self.scope():
                 self.optimizer.build(self.trainable_variables)
-
-    def _update_metrics(self, embedding, y, theta, classifier, weight=None):
-        """Eq. 4 per sample, and accuracy: means over samples."""
-        costs = objective.sample_costs(embedding, y, classifier)
-        penalty = objective.penalty(theta, classifier, self.solver)
-        count = tf.cast(tf.shape(y)[0], y.dtype)
-        if weight is not None:
-            count = tf.reduce_sum(tf.cast(weight, y.dtype))
-        correct = self._correct(embedding, y, classifier)
-        costs += tf.math.divide_no_nan(penalty, count)
-        self.objective_metric.update_state(costs, weight)
-        self.accuracy_metric.update_state(correct, weight)
-        return self._logs()
-
-    def _correct(self, embedding, y, classifier):
-        # Of several labels, the best-scored one must be among them.
-        scores = tf.matmul(embedding, classifier)[:, : self.num_classes]
-        best = tf.argmax(scores, axis=-1)
-        return tf.gather(y, best, batch_dims=1)
-
-    def _sums(self, embedding, y, classifier, weight):
-        """What `_update_from_sums` needs to know of some rows of a batch."""
-        costs = objective.sample_costs(embedding, y, classifier)
-        correct = self._correct(embedding, y, classifier)
-        if weight is None:
-            weight = tf.ones_like(costs)
-        weight = tf.cast(weight, costs.dtype)
-        values = (costs * weight, correct * weight, weight)
-        return list(map(tf.reduce_sum, values))
-
-    def _update_from_sums(self, costs, correct, count, theta, classifier):
-        """`_update_metrics`, from sums over all replicas."""
-        costs += objective.penalty(theta, classifier, self.solver)
-        for metric, value in (
-            (self.objective_metric, costs),
-            (self.accuracy_metric, correct),
-        ):
-            metric.update_state(tf.math.divide_no_nan(value, count), count)
-        return self._logs()
-
-    def _logs(self):
-        return {
-            "objective": self.objective_metric.result(),
-            "accuracy": self.accuracy_metric.result(),
-        }
-
-    def _update_layer_metrics(self, trace):
-        places = [m - 1 for m in self.encoder.active]
-        self.layer_residual.update_state(trace.residual, places)
-        self.layer_dual.update_state(trace.dual, places)
-        return {
-            "residual": self.layer_residual.mean_over_layers(),
-            "dual": self.layer_dual.mean_over_layers(),
-        }

@@ -18,17 +18,6 @@ from vdsh_tf.distribution import replicas
 from vdsh_tf.solver.groups import Group
 
 
-class SharedMean(keras.metrics.Mean):
-    """A mean of values that are the same on all replicas.
-
-    Reading it asks no other worker.
-    """
-
-    def add_variable(self, *args, **kwargs):
-        kwargs["aggregation"] = "only_first_replica"
-        return super().add_variable(*args, **kwargs)
-
-
 class Replicated(keras.Model):
     """A model that knows the replicas it was made for.
 

@@ -28,6 +28,8 @@ _EXAMPLE = (
 _ADDRESS = re.compile(r"(?P<host>[^\s:/]+|\[[0-9a-fA-F:.]+\]):(?P<port>\d+)")
 # Workers that are told of a loss by TensorFlow stop well within it.
 _GRACE = 60
+# Machines start jobs at different times.
+WAIT = 600
 
 
 class Cluster(NamedTuple):
@@ -132,19 +134,56 @@ def _wrong(what, text):
     )
 
 
-def check_port(cluster: Cluster) -> None:
-    """Refuses to start where another process has this worker's port."""
+def meet(cluster: Cluster, seconds: float = WAIT) -> None:
+    """Returns when all workers of the cluster answer on their ports.
+
+    TensorFlow would wait for them without end, and without a word.
+
+    Args:
+        cluster: Cluster.
+        seconds: to wait for the others.
+
+    Raises:
+        OSError: another process has this worker's port.
+        RuntimeError: some worker did not come.
+    """
+    missing = set(range(len(cluster.addresses))) - {cluster.number}
+    deadline = time.monotonic() + seconds
+    with socket.socket() as own:
+        _listen(own, cluster)
+        while missing:
+            missing = {i for i in missing if not _answers(cluster, i)}
+            if missing and time.monotonic() > deadline:
+                names = ", ".join(map(cluster.name_of, sorted(missing)))
+                raise RuntimeError(
+                    "All workers must be started, and reach each other, within "
+                    f"{seconds:g} s; {cluster.name} has not reached {names}. "
+                    f"Look at {VARIABLE}, at firewalls, and whether they run."
+                )
+            time.sleep(0.1 if missing else 0)
+
+
+def _listen(own, cluster):
     port = int(cluster.addresses[cluster.number].rpartition(":")[2])
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("", port))
-        except OSError as error:
-            raise OSError(
-                f"Port {port} of {cluster.name} must be free, but another "
-                "process of this machine has it: maybe a worker of an earlier "
-                "job. End that one, or give other ports."
-            ) from error
+    own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        own.bind(("", port))
+        own.listen(2 * len(cluster.addresses))
+    except OSError as error:
+        raise OSError(
+            f"Port {port} of {cluster.name} must be free, but another process "
+            "of this machine has it: maybe a worker of an earlier job. End "
+            "that one, or give other ports."
+        ) from error
+
+
+def _answers(cluster, number):
+    host, _, port = cluster.addresses[number].rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), 1):
+            return True
+    except OSError:
+        return False
 
 
 def launch(count: int, command: Sequence[str]) -> None:
@@ -160,7 +199,7 @@ def launch(count: int, command: Sequence[str]) -> None:
     Raises:
         RuntimeError: a worker failed; all have stopped.
     """
-    addresses = [f"127.0.0.1:{port}" for port in _free_ports(count)]
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(count)]
     threads = str(max(1, (os.cpu_count() or 1) // count))
     with tempfile.TemporaryDirectory() as folder:
         logs = [os.path.join(folder, f"{i}") for i in range(count)]
@@ -235,7 +274,8 @@ def _report(failed, codes, logs):
     return f"{text.rstrip('.')}. All workers have stopped."
 
 
-def _free_ports(count):
+def free_ports(count: int) -> list[int]:
+    """Ports of this machine that nobody has."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:

@@ -35,7 +35,7 @@ class Team:
     """This worker among all.
 
     Make it before TensorFlow does anything else: the strategy starts the
-    server that others connect to, and waits for all of them.
+    server that others connect to.
 
     Attributes:
         cluster: Cluster.
@@ -44,7 +44,7 @@ class Team:
     """
 
     def __init__(self, cluster: Cluster):
-        cluster_lib.check_port(cluster)
+        cluster_lib.meet(cluster)
         self.cluster = cluster
         with self.watching():
             self.strategy = tf.distribute.MultiWorkerMirroredStrategy()

@@ -177,12 +177,20 @@ def train(
         return _train(directory, split, verbose)
 
 
-def _train_together(directory, split, verbose, team):
+def check_same(
+    team: Team, config: TrainingConfig, split: datasets.Split
+) -> None:
+    """Refuses a worker that has other code, settings or data."""
+    settings = config.replace(data_dir=None, path=None)
     team.check_same(
         code=team_lib.code_version(),
-        settings=json.dumps(directory.config.to_json()),
+        settings=json.dumps(settings.to_json()),
         data=provenance.digest(split),
     )
+
+
+def _train_together(directory, split, verbose, team):
+    check_same(team, directory.config, split)
     with contextlib.ExitStack() as stack:
 
         def begin():
