@@ -228,7 +228,8 @@ class OnnxBackbone:
     def scaling(self) -> tuple[np.ndarray, np.ndarray]:
         """Factor and offset of the pixels, as arrays over channels."""
         size = self.image_shape[2]
-        return tuple(
+        factor, offset = (
             np.broadcast_to(np.asarray(value, np.float32), [size]).copy()
             for value in (self._factor, self._offset)
         )
+        return factor, offset

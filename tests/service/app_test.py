@@ -16,6 +16,7 @@ from tests.support import case
 from tests.support import export_fixtures
 from tests.support import plain_hamming
 from tests.support import service_case
+from vdsh_tf.service import bodies
 from vdsh_tf.service import running
 
 pytest.importorskip("fastapi", reason="`pip install 'vdsh_tf[serve]'`")
@@ -207,6 +208,14 @@ class AppTest(case.TestCase):
     def test_bounds(self):
         many = {"rows": [[1] * 64] * 65}
         self.refused(413, "64 rows at most", "POST", "/v1/search", many)
+        client = self.start(limits=bodies.Limits())
+        status, answer = client.ask("POST", "/v1/search", {"images": [""] * 65})
+        self.assertEqual(status, 413)
+        self.assertIn("64 images at most", answer["error"])
+        # A large body is read elsewhere, with the same outcome.
+        rows = np.ones((1000, 64)).tolist()
+        body = {"rows": rows, "k": 1, "payloads": False}
+        self.assertLen(client.search(**body), 1000)
         body = np.ones((65, 64), "<f4").tobytes()
         self.refused(
             413, "64 rows at most", "POST", "/v1/search", body, kind=BYTES

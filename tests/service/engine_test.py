@@ -16,12 +16,12 @@ from vdsh_tf.search import engines
 from vdsh_tf.search import mapped
 from vdsh_tf.service import bundle
 from vdsh_tf.service import filters
-from vdsh_tf.service.engine import Change
 from vdsh_tf.service.engine import Engine
-from vdsh_tf.service.engine import Query
-from vdsh_tf.service.engine import ReadOnlyError
-from vdsh_tf.service.engine import TakenError
-from vdsh_tf.service.engine import UnknownError
+from vdsh_tf.service.records import Change
+from vdsh_tf.service.records import Query
+from vdsh_tf.service.records import ReadOnlyError
+from vdsh_tf.service.records import TakenError
+from vdsh_tf.service.records import UnknownError
 from vdsh_tf.service.store import Item
 from vdsh_tf.service.store import ItemStore
 

@@ -27,6 +27,8 @@ from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import ClassVar
 
+import psutil
+
 from vdsh_tf.config import ANY
 from vdsh_tf.config import COUNT
 from vdsh_tf.config import setting
@@ -76,16 +78,23 @@ def measure(args: Args) -> None:
     folder = args.directory.file("service")
     if not os.path.exists(folder):
         serve.prepare(args)
-    rows, codes = bare(folder, args.k)
-    with started(args) as address:
+    rows, codes = bare(folder, args.k, min(2, args.seconds / 5))
+    with started(args) as (address, process):
+        before = sum(process.cpu_times()[:2])
         if args.client == "wrk":
-            report = by_wrk(address, args, rows)
+            report, answered = by_wrk(address, args, rows)
         else:
-            report = asyncio.run(by_sockets(address, args, rows, codes))
+            report, answered = asyncio.run(
+                by_sockets(address, args, rows, codes)
+            )
+        spent = sum(process.cpu_times()[:2]) - before
     print(report)
+    print(
+        f"processor time of the service: {1e3 * spent / answered:.2f} ms each"
+    )
 
 
-def bare(folder: str, k: int):
+def bare(folder: str, k: int, seconds: float):
     """Rows and their codes; prints how fast encoder and faiss are alone."""
     import numpy as np
 
@@ -112,7 +121,7 @@ def bare(folder: str, k: int):
     print(f"{len(index)} items, rows of {encode.width}, one thread")
     for size in (1, 16):
         start, done = time.perf_counter(), 0
-        while time.perf_counter() - start < 2:
+        while time.perf_counter() - start < seconds:
             part = rows[done % len(rows) :][:size]
             index.search(encode(part), k)
             done += len(part)
@@ -122,8 +131,8 @@ def bare(folder: str, k: int):
 
 
 @contextlib.contextmanager
-def started(args: Args) -> Iterator[str]:
-    """Address of a service in a process of its own."""
+def started(args: Args) -> Iterator[tuple[str, psutil.Process]]:
+    """A service in a process of its own: its address, and the process."""
     program = "import sys; from vdsh_tf.tools import serve; "
     program += "sys.exit(serve.main(sys.argv[1:]))"
     flags = [f"--run_dir={args.directory.path}", "--port=0"]
@@ -137,7 +146,7 @@ def started(args: Args) -> Iterator[str]:
         address = next((t.split()[2] for t in lines if " at http" in t), None)
         if address is None:
             raise RuntimeError("The service did not start; see above.")
-        yield address
+        yield address, psutil.Process(process.pid)
     finally:
         process.terminate()
         process.wait(60)
@@ -154,7 +163,7 @@ def bodies(args: Args, rows) -> tuple[str, str, list[bytes]]:
     return "/v1/search", "application/json", [t.encode() for t in texts]
 
 
-async def by_sockets(address: str, args: Args, rows, codes) -> str:
+async def by_sockets(address: str, args: Args, rows, codes) -> tuple[str, int]:
     """Sends by sockets of its own, and looks at every answer."""
     path, kind, texts = bodies(args, rows)
     host, _, port = address.removeprefix("http://").rpartition(":")
@@ -178,7 +187,8 @@ async def by_sockets(address: str, args: Args, rows, codes) -> str:
             start = time.perf_counter()
             writer.write(requests[number])
             head = await reader.readuntil(b"\r\n\r\n")
-            size = int(re.search(rb"content-length: (\d+)", head)[1])  # type: ignore[index]
+            length = head.lower().partition(b"content-length: ")[2]
+            size = int(length.partition(b"\r\n")[0])
             body = await reader.readexactly(size)
             times.append(time.perf_counter() - start)
             want = f'"code":"{codes[number]}"'.encode()
@@ -191,15 +201,16 @@ async def by_sockets(address: str, args: Args, rows, codes) -> str:
     spent = time.perf_counter() - start
     times.sort()
     p50, p99 = (1e3 * times[int(q * len(times))] for q in (0.5, 0.99))
-    return (
+    report = (
         f"service, {args.connections} connections: {len(times) / spent:,.0f}/s,"
         f" p50 {p50:.1f} ms, p99 {p99:.1f} ms; {sent} requests, "
         f"{sent - len(times)} lost, {wrong} wrong"
     )
+    return report, len(times)
 
 
-def by_wrk(address: str, args: Args, rows) -> str:
-    """Sends by wrk; returns what it says."""
+def by_wrk(address: str, args: Args, rows) -> tuple[str, int]:
+    """Sends by wrk; what it says, and how many were answered."""
     if shutil.which("wrk") is None:
         raise RuntimeError("--client=wrk needs wrk, which is not installed.")
     path, kind, texts = bodies(args, rows)
@@ -214,7 +225,10 @@ def by_wrk(address: str, args: Args, rows) -> str:
         command = ["wrk", "-t1", f"-c{args.connections}", "--latency"]
         command += [f"-d{args.seconds}s", "-s", script, address]
         done = subprocess.run(command, capture_output=True, text=True)
-    return done.stdout + done.stderr
+    count = re.search(r"(\d+) requests in", done.stdout)
+    if count is None:
+        raise RuntimeError(f"wrk did not run. It says: {done.stderr}")
+    return done.stdout.strip(), int(count[1])
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -12,13 +12,15 @@ import orjson
 from vdsh_tf import config
 from vdsh_tf.data import inputs
 from vdsh_tf.service import filters
-from vdsh_tf.service.engine import Query
 from vdsh_tf.service.pictures import Pictures
+from vdsh_tf.service.records import Query
 
 JSON = "application/json"
 BYTES = "application/octet-stream"
 _SEARCH = ("k", "radius", "filter", "rerank", "payloads")
 _SOURCES = ("rows", "images", "ids")
+# Each may unpack to much more than its bytes.
+_MOST_IMAGES = 64
 
 
 class RequestError(ValueError):
@@ -173,6 +175,12 @@ class Reader:
         if given[0] == "rows":
             return self._checked(self._matrix(values)), None
         if given[0] == "images":
+            if len(values) > _MOST_IMAGES:
+                raise RequestError(
+                    f"One request may have {_MOST_IMAGES} images at most. "
+                    f"Received: {len(values)}. Send several.",
+                    413,
+                )
             found = [self._image(v, i) for i, v in enumerate(values)]
             return self._checked(np.stack(found)), None
         for value in values:

@@ -64,9 +64,9 @@ class About:
 
     def to_json(self) -> dict[str, Any]:
         """What about.json keeps."""
-        found = dataclasses.asdict(self)
-        del found["pictures"], found["map"]
-        return found
+        names = {field.name for field in dataclasses.fields(self)}
+        kept = sorted(names - {"pictures", "map"})
+        return {name: getattr(self, name) for name in kept}
 
 
 def read(folder: str) -> About:

@@ -32,13 +32,13 @@ class Pictures:
 
         height, width, channels = self.shape
         try:
-            with Image.open(io.BytesIO(data)) as image:
-                if image.width * image.height > MOST_PIXELS:
+            with Image.open(io.BytesIO(data)) as file:
+                if file.width * file.height > MOST_PIXELS:
                     raise ValueError(
-                        f"it has {image.width} x {image.height} pixels, and "
+                        f"it has {file.width} x {file.height} pixels, and "
                         f"{MOST_PIXELS} are the most"
                     )
-                image = image.convert("L" if channels == 1 else "RGB")
+                image = file.convert("L" if channels == 1 else "RGB")
                 if image.size != (width, height):
                     bilinear = Image.Resampling.BILINEAR
                     image = image.resize((width, height), bilinear)

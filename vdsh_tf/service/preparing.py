@@ -144,7 +144,7 @@ def describe_strokes(pixels: np.ndarray) -> tuple[bool, float]:
     """
     if pixels.shape[3] != 1:
         return False, 1.0
-    on = pixels[..., 0] > 255 * _FAINT
+    on = np.asarray(pixels[..., 0] > 255 * _FAINT)
     corners = on[:, [0, 0, -1, -1], [0, -1, 0, -1]]
     if corners.mean() > 0.1 or on.mean() > 0.6:
         return False, 1.0

@@ -5,7 +5,6 @@ import dataclasses
 import os
 import socket
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import uvicorn
 
@@ -26,7 +25,8 @@ _PATIENCE = 10
 _LEAST_TOKEN = 16
 
 
-class Parts(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Parts:
     """Where the parts of a service are.
 
     Attributes:

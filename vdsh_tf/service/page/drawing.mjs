@@ -42,10 +42,12 @@ export function drawable(canvas, size, changed) {
       context.clearRect(0, 0, canvas.width, canvas.height);
       last = null;
     },
-    show(image) {
+    // `stretch`: as pictures are that have another shape than the encoder's.
+    show(image, stretch = false) {
       this.clear();
-      const scale = Math.min(canvas.width / image.width, canvas.height / image.height);
-      const [w, h] = [image.width * scale, image.height * scale];
+      const fits = [canvas.width / image.width, canvas.height / image.height];
+      const scales = stretch ? fits : fits.fill(Math.min(...fits));
+      const [w, h] = [image.width * scales[0], image.height * scales[1]];
       context.drawImage(image, (canvas.width - w) / 2, (canvas.height - h) / 2, w, h);
     },
   };
@@ -154,7 +156,7 @@ export function strokesToRow(gray, { image_shape: [height, width], peak, fill })
   return row;
 }
 
-/** A row from any picture: its middle square, resized. */
+/** A row from any picture, resized. */
 export function pictureToRow(canvas, { image_shape: [height, width, channels], peak }) {
   const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
   const row = new Float32Array(height * width * channels);

@@ -159,7 +159,7 @@ async function opened(file) {
     if (facts.ink) {
       pad.show(darkened(image));
     } else {
-      pad.show(image);
+      pad.show(image, true);
     }
     drawn();
   } catch {
@@ -258,8 +258,8 @@ async function start() {
     "Items whose codes differ in few bits are near.";
   find("where").textContent = source.where;
   find("token-form").hidden = true;
-  if (facts.pictures) startPad();
-  else find("hits").classList.add("plain");
+  if (facts.image_shape) startPad();
+  find("hits").classList.toggle("plain", !facts.pictures);
   find("rerank-field").hidden = !facts.rerank;
   find("rerank").addEventListener("change", () => ask());
   startRadius();
