@@ -345,14 +345,16 @@ class Solver:
         fields = {field.name for field in dataclasses.fields(cls)}
         if isinstance(given, dict) and set(given) <= fields:
             return cls(**given)
+        if isinstance(given, Solver):
+            return given
         require(
-            given is None or isinstance(given, Solver),
+            given is None,
             "solver",
             given,
             "a Solver, a dictionary of its fields, or None",
             "to say how the sub-problems are solved",
         )
-        return given or cls()
+        return cls()
 
     def resolved(self, schedule: str) -> "Solver":
         """The same with the schedule's usual value for what is None."""

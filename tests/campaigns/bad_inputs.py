@@ -6,8 +6,8 @@
 A case is refused in the library's own words, or right: equal to what the same
 input gives in its plain form. Anything else is a fault: an error that was
 raised outside the library (a traceback to the user of a tool), one that takes
-too long, or an answer where there is none. Ends with 1 if there is any. Three
-minutes on two cores.
+too long, or an answer where there is none. Ends with 1 if there is any. Half
+a minute on two cores.
 """
 
 import argparse

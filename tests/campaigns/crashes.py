@@ -7,7 +7,7 @@ after a random part of the time that it takes, checks that what was there
 before can still be used, runs the same command again (training resumes) and
 checks the result: weights equal to the bit to those of an uninterrupted run,
 codes, index and exported files complete and right, no partial files or locks.
-Ends with 1 if anything is wrong. Ten minutes for 100 kills on two free cores.
+Ends with 1 if anything is wrong. Four minutes for 100 kills on two cores.
 
 Tools run in copies of this process, so that TensorFlow is imported once; no
 operation of TensorFlow may run here.

@@ -4,7 +4,6 @@ One function makes a plain array of each, or says why it cannot. No TensorFlow.
 """
 
 import numpy as np
-import psutil
 
 
 def plain(value, name: str) -> np.ndarray:
@@ -50,6 +49,9 @@ def _from_table(value, array):
 
 
 def _dense(value, name):
+    # Not needed where an index is searched, or a server asked.
+    import psutil
+
     need = np.prod(value.shape, dtype=float) * value.dtype.itemsize
     free = psutil.virtual_memory().available
     if need > free:
