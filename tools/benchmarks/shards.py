@@ -38,7 +38,7 @@ class Args:
     width: int = setting(256, COUNT, "Numbers in a row.")
     classes: int = setting(1000, COUNT, "Classes.")
     layers: int = setting(4, COUNT, "Depth of the network.")
-    fits: int = setting(200_000, COUNT, "Rows that fit into memory.")
+    fits: int = setting(100_000, COUNT, "Rows that fit into memory.")
     repeats: int = setting(5, COUNT, "Pairs of rates.")
     kind: str = setting("npy", ANY, "Format.", flag={"choices": KINDS})
     work: str | None = setting(
@@ -119,30 +119,35 @@ def rates(folder: str, layers: int, classes: int, fits: int, repeats: int):
         """Times of epochs."""
 
         def on_epoch_begin(self, epoch, logs=None):
-            self.started = time.perf_counter()
+            self.started = time.perf_counter(), time.process_time()
 
         def on_epoch_end(self, epoch, logs=None):
-            self.seconds = time.perf_counter() - self.started
+            self.seconds = time.perf_counter() - self.started[0]
+            self.processor = time.process_time() - self.started[1]
 
     rows = opening.open_rows("shards", path=folder)[:fits]
-    y = rows.catalog.labels[: len(rows)]
+    y = rows.labels()
     x = np.concatenate(list(rows.batches(1 << 16)))
     model = make_model(layers, x.shape[1], classes)
     found: dict = {"memory": [], "shards": []}
+    processor: dict = {"memory": [], "shards": []}
     for _ in range(repeats + 1):
         for name, source in (("memory", x), ("shards", rows)):
             clock = Clock()
             model.fit(source, y, 256, 2, verbose=0, callbacks=[clock])
             found[name].append(len(x) // 256 * 256 / clock.seconds)
+            processor[name].append(clock.processor)
     # The first of each compiles and fills the caches.
-    found = {name: values[1:] for name, values in found.items()}
-    ratios = [
-        b / a for a, b in zip(found["memory"], found["shards"], strict=True)
-    ]
+    rate, work = (
+        {name: statistics.median(values[1:]) for name, values in all.items()}
+        for all in (found, processor)
+    )
     return {
         "rows_per_second": found,
-        "ratio": statistics.median(ratios),
-        "ratios": ratios,
+        "rate_of_shards_to_memory": rate["shards"] / rate["memory"],
+        # Tells as much where other processes take their share.
+        "processor_seconds": processor,
+        "processor_of_shards_to_memory": work["shards"] / work["memory"],
     }
 
 

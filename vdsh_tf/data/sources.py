@@ -72,8 +72,7 @@ def read(
         )
     if opening.is_stored(name):
         x = opening.open_rows(name, data_dir, path)
-        labels = x.catalog.labels[x.catalog.usable]
-        return Rows(x, labels, x.catalog.layout.image_shape)
+        return Rows(x, x.labels(), x.catalog.layout.image_shape)
     if name == "digits":
         return _read_digits()
     if name == "npz":

@@ -180,11 +180,10 @@ class PreparedTest(case.TestCase):
         self.assertEqual(len(split.query) + len(split.train), 10_000)
         self.assertEqual(split.image_shape, (28, 28, 1))
         self.assertEqual(split.train.x.dtype, np.uint8)
-        whole = datasets.load("mnist", data_dir=SHARED)
-        digits = {row.tobytes() for row in whole.database.x}
-        digits |= {row.tobytes() for row in whole.query.x}
-        found = split.query.x.take(np.arange(len(split.query)))
-        self.assertContainsSubset({row.tobytes() for row in found}, digits)
+        # The mean of all pixels of MNIST's test images is .1325.
+        mean = np.mean([b.mean() for b in split.database.x.batches(1000)])
+        self.assertBetween(mean / 255, 0.13, 0.135)
+        self.assert_equal(np.unique(split.query.y), np.arange(10))
 
     def test_bad_names(self):
         for name, pattern in (

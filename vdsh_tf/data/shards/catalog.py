@@ -2,7 +2,7 @@
 
 The pass checks every row and keeps its label, 64 bits that stand for its
 contents, those of its key if it has one, and a sample for normalisation: 10 to
-25 bytes per row beside a sample of 2^24 numbers at most. A shard counts as
+20 bytes per row beside a sample of 2^24 numbers at most. A shard counts as
 unchanged while its size and time are.
 """
 
@@ -102,13 +102,14 @@ class Catalog:
         """[pieces + 1], likewise."""
         return np.cumsum([0, *(p for e in self.entries for p in e.pieces)])
 
-    @functools.cached_property
+    # Not kept: these are made of all rows, and asked for once or twice.
+    @property
     def labels(self) -> np.ndarray:
         """[n] int64 or [n, C] float32."""
         dtype = np.float32 if self.layout.columns else np.int64
         return np.concatenate([e.labels for e in self.entries], dtype=dtype)
 
-    @functools.cached_property
+    @property
     def content(self) -> np.ndarray:
         """[n] uint64, hashes of the rows."""
         return np.concatenate([e.content for e in self.entries])
@@ -122,7 +123,7 @@ class Catalog:
             return np.concatenate([e.key for e in self.entries])
         return self.content
 
-    @functools.cached_property
+    @property
     def usable(self) -> np.ndarray:
         """[n] bool, which rows are not all zero."""
         result = np.ones(len(self), bool)

@@ -130,7 +130,8 @@ class Source:
         rng = np.random.default_rng([self.seed, epoch])
         pieces = rng.permutation(self.x.pieces())
         size = buffer_rows(self.x, self.batch_size)
-        for x, places in self.x.filled(pieces, size):
+        # One is used while the other is filled.
+        for x, places in self.x.filled(pieces, size, arrays=2):
             yield x, places, rng.permutation(len(x))
 
     def _cut(self, x, places, order):

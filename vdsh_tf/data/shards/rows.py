@@ -1,6 +1,7 @@
 """StoredRows: rows of shards that stay on disk, in the place of an array."""
 
 import hashlib
+import itertools
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -82,14 +83,24 @@ class StoredRows:
         return np.flatnonzero(np.diff(self._bounds))
 
     def filled(
-        self, pieces: Iterable[int], size: int
+        self, pieces: Iterable[int], size: int, arrays: int | None = None
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """The rows of pieces, in arrays of `size`; the last may have fewer.
+
+        Args:
+            pieces: numbers of pieces, in the order of reading.
+            size: rows in an array.
+            arrays: how many arrays there are, filled in turn: the first pages
+                of new memory cost as much as reading. Default new ones.
 
         Yields:
             Rows [size, d], and their places among these rows.
         """
-        x, places, count = self._empty(size), np.empty(size, np.int64), 0
+        size = min(size, max(1, len(self)))
+        made: Iterator[tuple] = (self._pair(size) for _ in itertools.count())
+        if arrays is not None:
+            made = itertools.cycle([self._pair(size) for _ in range(arrays)])
+        (x, places), count = next(made), 0
         for at, block in self._read(pieces):
             while len(block):
                 part = block[: size - count]
@@ -99,8 +110,7 @@ class StoredRows:
                 block, at, count = block[len(part) :], at + len(part), end
                 if count == size:
                     yield x, places
-                    x, places = self._empty(size), np.empty(size, np.int64)
-                    count = 0
+                    (x, places), count = next(made), 0
         if count:
             yield x[:count], places[:count]
 
@@ -140,6 +150,10 @@ class StoredRows:
             drawn = np.sort(rng.choice(len(self), most, replace=False))
         return self.take(drawn)
 
+    def labels(self) -> np.ndarray:
+        """Labels of these rows as they were counted: [n] or [n, C]."""
+        return self.catalog.labels[self._index]
+
     def uniform(self, seed: int) -> np.ndarray:
         """A random number per row that follows from its key, or contents."""
         return hashing.uniform(self.catalog.identity[self._index], seed)
@@ -160,6 +174,9 @@ class StoredRows:
         index = np.concatenate([self._index, other._index])
         order = np.argsort(index, kind="stable")
         return StoredRows(self._shards, self.catalog, index[order]), order
+
+    def _pair(self, size):
+        return self._empty(size), np.empty(size, np.int64)
 
     def _empty(self, count):
         return np.empty((count, self.shape[1]), self.dtype)
