@@ -113,7 +113,7 @@ def train(args: Args) -> None:
     """Trains a new run, or resumes one, and prints its results."""
     place = cluster.from_environment(os.environ)
     if place is None and args.workers is not None and args.workers > 1:
-        return launch(args)
+        return launch(args.workers, args.given)
     verbose = args.verbose
     if verbose is None:
         verbose = 1 if sys.stdout.isatty() else 2
@@ -132,17 +132,17 @@ def train(args: Args) -> None:
         run(directory, split, verbose)
 
 
-def launch(args: Args) -> None:
-    """Starts the workers on this machine, with the other flags as given."""
-    given = iter(args.given)
+def launch(count: int, given: Sequence[str]) -> None:
+    """Starts workers on this machine, with the other flags that were given."""
+    flags_left = iter(given)
     argv = []
-    for flag in given:
+    for flag in flags_left:
         if flag == "--workers":
-            next(given)
+            next(flags_left)
         elif not flag.startswith("--workers="):
             argv.append(flag)
     command = [sys.executable, "-m", "vdsh_tf.tools.train", *argv]
-    cluster.launch(args.workers, command)
+    cluster.launch(count, command)
 
 
 def work(args: Args, place: cluster.Cluster, verbose: int) -> None:

@@ -1,6 +1,7 @@
 """Two workers against one, and workers that are killed; five minutes.
 
     python -m tests.campaigns.workers
+    python -m tests.campaigns.workers 8        # or 48, or kill: that part
 
 Trains on digits for 200 steps with growth, at 8 and 48 layers, in float32 and
 float64: by one process, by two, by two once more, and by one whose batches have
@@ -146,10 +147,14 @@ def weights_of(run):
 def main():
     if role := os.environ.get(ROLE):
         return serve(*role.split(" ", 3))
+    parts = sys.argv[1:] or ["8", "48", "kill"]
     with tempfile.TemporaryDirectory() as folder:
         for layers in (8, 48):
             for dtype in ("float32", "float64"):
-                compare(folder, layers, dtype)
+                if str(layers) in parts:
+                    compare(folder, layers, dtype)
+        if "kill" not in parts:
+            return
         whole = os.path.join(folder, "whole")
         subprocess.run(
             [*TRAIN, "--workers=2", STAGES, f"--run_dir={whole}"],

@@ -74,8 +74,9 @@ def distance(strategy, **settings):
 def collectives(strategy, layers):
     """All-reduces of a replica in the graph of a step, and their bytes."""
     model = make(strategy, layers=layers, dtype="float32")
-    x, y, _ = data()
-    model.fit(x, y, batch_size=150, verbose=0)
+    model.build((None, WIDTH))
+    with model.scope():
+        model.optimizer.build(model.trainable_variables)
 
     @tf.function(autograph=False)
     def step(x, y):

@@ -6,7 +6,9 @@
 All workers run on this machine and talk over loopback; one worker and the
 team take turns, `--rounds` times. Prints the median rows per second of both,
 and what a step sends: two all-reduces. Use a machine with nothing else to do
-and at least as many cores as workers. Two minutes.
+and at least as many cores as workers. The processor time of a worker, waiting
+not included, is printed beside: it says what to expect where other programs
+run. Two minutes.
 """
 
 import dataclasses
@@ -60,14 +62,14 @@ def measure(args: Args) -> None:
         task = {"type": "worker", "index": index}
         config = {"cluster": {"worker": addresses}, "task": task}
         team.append(_start(args, {cluster.VARIABLE: json.dumps(config)}))
-    rates: dict[str, list[float]] = {"one": [], "team": []}
+    rates: dict[str, list[list[float]]] = {"one": [], "team": []}
     try:
         for number in range(args.rounds + 1):
             for name, processes in (("one", alone), ("team", team)):
                 seconds = _turn(processes)
                 if number:  # The first one traces and compiles.
                     rows = args.steps * args.batch_size
-                    rates[name].append(rows / seconds)
+                    rates[name].append([rows / s for s in seconds])
     finally:
         for process in (*alone, *team):
             process.kill()
@@ -91,17 +93,18 @@ def _start(args, environment):
 
 
 def _turn(processes):
-    """Seconds of one round; the slowest counts."""
+    """Seconds of one round, and of the processor; the slowest counts."""
     for process in processes:
         process.stdin.write("go\n")
         process.stdin.flush()
-    return max(float(_answer(process)) for process in processes)
+    answers = [_answer(process) for process in processes]
+    return [max(map(float, column)) for column in zip(*answers, strict=True)]
 
 
 def _answer(process):
     for line in process.stdout:
         if line.startswith("seconds "):
-            return line.split()[1]
+            return line.split()[1:]
     raise RuntimeError("A process of the benchmark ended early.")
 
 
@@ -109,14 +112,19 @@ def _report(args, rates):
     dims = [args.width] * args.layers + [args.bits]
     weights = sum(a * b for a, b in itertools.pairwise(dims))
     weights += args.bits * (args.bits + CLASSES)
-    medians = {name: float(np.median(found)) for name, found in rates.items()}
+    medians = {name: np.median(found, axis=0) for name, found in rates.items()}
     for name, found in rates.items():
-        spread = f"{min(found):,.0f} to {max(found):,.0f}"
-        print(f"{name:5} {medians[name]:9,.0f} rows/s ({spread})")
+        walls = [wall for wall, _ in found]
+        print(
+            f"{name:5} {medians[name][0]:9,.0f} rows/s ({min(walls):,.0f} to "
+            f"{max(walls):,.0f}); {medians[name][1]:,.0f} per second of a "
+            "worker's processor time"
+        )
+    wall, processor = medians["team"] / medians["one"]
     print(
-        f"{args.workers} workers x 1 thread: "
-        f"{medians['team'] / medians['one']:.2f} x one worker x 1 thread, "
-        f"{args.layers} x {args.width}, batch {args.batch_size}"
+        f"{args.workers} workers x 1 thread: {wall:.2f} x one worker x 1 "
+        f"thread (by processor time {processor:.2f}), {args.layers} x "
+        f"{args.width}, batch {args.batch_size}"
     )
     small = 8 * (2 * args.layers + 1)
     large = 4 * (weights + 2 * args.layers + 5)
@@ -133,7 +141,7 @@ def serve(args: Args) -> None:
     clock = _clock()
     for _ in sys.stdin:
         model.fit(*data, batch_size=args.batch_size, verbose=0, callbacks=clock)
-        print(f"seconds {clock.seconds}", flush=True)
+        print(f"seconds {clock.seconds} {clock.processor}", flush=True)
 
 
 def _model(args, tf):
@@ -168,7 +176,7 @@ def _clock():
     class Clock(keras.callbacks.Callback):
         """Seconds from the first step of an epoch to its last."""
 
-        seconds = 0.0
+        seconds = processor = 0.0
 
         def on_epoch_begin(self, epoch, logs=None):
             self.start = None
@@ -176,10 +184,12 @@ def _clock():
         def on_train_batch_begin(self, batch, logs=None):
             if self.start is None:
                 self.start = time.perf_counter()
+                self.begun = time.process_time()
 
         def on_train_batch_end(self, batch, logs=None):
             float(logs["loss"])
             self.seconds = time.perf_counter() - self.start
+            self.processor = time.process_time() - self.begun
 
     return Clock()
 

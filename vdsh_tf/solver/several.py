@@ -44,9 +44,7 @@ def step(theta, classifier, x, y, solver, exact, weight, group) -> Update:
     def close(classifier, x, y, weight, *found):
         return _close(classifier, x, y, solver, weight, *found)
 
-    response, moves, products, *sums = group.local(down)(
-        theta, classifier, x, y, weight
-    )
+    kept, products, *sums = group.local(down)(theta, classifier, x, y, weight)
     sq_norms, squares, pulled, count = _unpacked(
         group.reduce([tf.concat(sums, axis=0)])[0], len(theta)
     )
@@ -56,7 +54,7 @@ def step(theta, classifier, x, y, solver, exact, weight, group) -> Update:
     )
     factors = tf.cast(factors, y.dtype)
     sums, trace = group.local(close)(
-        classifier, x, y, weight, response, moves, factors, gamma
+        classifier, x, y, weight, *kept, factors, gamma
     )
     sums, trace, _ = groups.close(group, sums, trace, tf.shape(y)[0])
     moves = consensus.theta_moves(theta, sums, gamma, solver)
@@ -67,31 +65,30 @@ def _down(theta, classifier, x, y, solver, weight):
     """Lines 5-9 with lengths of this worker's rows.
 
     Returns:
-        response: of each layer.
-        moves: of layers M to 1.
+        What `_close` needs: responses of layers 1 to M, and |x|^2 of their
+            inputs; moves of layers M to 1, and their squares.
         products: see `groups.chain`.
         Vectors in float64 to be added up, see `_unpacked`.
     """
     z, response = online.forward(theta, x)
     margin = subproblems.margin_of(y, classifier, solver)
-    move, _, _, pulls = online.hand_down(
+    move, _, squares, pulls = online.hand_down(
         theta, classifier, z, response, y, solver, margin, weight
     )
     top, *below = pulls.values()
     sq_norms = [subproblems.row_sum(tf.square(z[m])) for m in range(len(theta))]
     sums = tf.stack(online.row_sums(sq_norms, weight))
-    products, squares, pulled = groups.chain(
+    products, lengths, pulled = groups.chain(
         [pull.length for pull in below],
         subproblems.total(top.squares, weight),
     )
-    return (
+    kept = (
         tuple(response.values()),
+        tuple(sq_norms),
         tuple(move.values()),
-        products,
-        tf.cast(sums, tf.float64),
-        squares,
-        pulled[None],
+        tuple(squares.values()),
     )
+    return kept, products, tf.cast(sums, tf.float64), lengths, pulled[None]
 
 
 def _unpacked(sums, layers):
@@ -102,20 +99,32 @@ def _unpacked(sums, layers):
     return sq_norms, squares, pulled[0], count[0]
 
 
-def _close(classifier, x, y, solver, weight, response, moves, factors, gamma):
+def _close(
+    classifier,
+    x,
+    y,
+    solver,
+    weight,
+    response,
+    sq_norms,
+    moves,
+    squares,
+    factors,
+    gamma,
+):
     """Line 11 with lengths of all rows: this worker's Sums, and Trace."""
     top = len(response)
     # Computed again, which is less to keep than to read.
     z = {0: x, **numbered(map(tf.nn.relu, response))}
     response = numbered(response)
-    move = {top: moves[0]}
+    move, square = {top: moves[0]}, {top: squares[0]}
     for at, m in enumerate(range(top - 1, 0, -1)):
         move[m] = factors[at] * moves[at + 1]
+        square[m] = tf.square(factors[at]) * squares[at + 1]
     error = {m: online.error_of(response[m], move[m]) for m in response}
-    inputs = [z[m] for m in range(top)]
-    sq_norms = [subproblems.row_sum(tf.square(rows)) for rows in inputs]
     margin = subproblems.margin_of(y, classifier, solver)
     a = online.weight_moves(sq_norms, error, response, gamma, solver, margin)
+    inputs = [z[m] for m in range(top)]
     sums = consensus.sums_of(inputs, a, z[top] + move[top], y, weight)
-    residual = objective.mean_norms([move[m] for m in response])
+    residual = objective.mean_lengths([square[m] for m in response])
     return sums, Trace(z[top], residual, solver.beta * residual)
