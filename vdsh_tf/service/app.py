@@ -6,6 +6,7 @@ import sqlite3
 import fastapi
 
 from vdsh_tf import __version__
+from vdsh_tf.search import structures
 from vdsh_tf.service import bodies
 from vdsh_tf.service import bundle
 from vdsh_tf.service import routes
@@ -36,10 +37,15 @@ class Service:
         engine: what answers.
         about: of a prepared folder (`bundle`), or of an encoder alone.
         limits: of a request.
+        threads: that faiss may use for a batch.
     """
 
     def __init__(
-        self, engine: Engine, about: bundle.About, limits: bodies.Limits
+        self,
+        engine: Engine,
+        about: bundle.About,
+        limits: bodies.Limits,
+        threads: int = 1,
     ):
         self.engine = engine
         self.about = about
@@ -50,7 +56,14 @@ class Service:
         self.reader = bodies.Reader(
             engine.encoder.width, limits, pictures, engine.can_rerank
         )
-        self.asks = Batcher(engine.ask, _MOST_BATCH, _MOST_WAITING, "ask")
+
+        def begin():
+            # It holds for the thread that says so, and no other.
+            structures.import_faiss().omp_set_num_threads(threads)
+
+        self.asks = Batcher(
+            engine.ask, _MOST_BATCH, _MOST_WAITING, "ask", begin
+        )
         self.asks.observe = self.meters.batch.observe
         self.changes = Batcher(
             engine.change, _MOST_BATCH, _MOST_WAITING, "change"

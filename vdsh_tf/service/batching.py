@@ -24,6 +24,7 @@ class Batcher:
         most: rows in a batch, a single larger job aside.
         waiting: rows that may wait; more are refused.
         name: of the thread.
+        begin: called by the thread before anything else.
     """
 
     def __init__(
@@ -32,11 +33,14 @@ class Batcher:
         most: int,
         waiting: int,
         name: str,
+        begin: Callable[[], None] = lambda: None,
     ):
         self._run = run
         self._most = most
         self._waiting = waiting
-        self._thread = concurrent.futures.ThreadPoolExecutor(1, name)
+        self._thread = concurrent.futures.ThreadPoolExecutor(
+            1, name, initializer=begin
+        )
         self._jobs: list[tuple[Any, int, asyncio.Future]] = []
         self._task: asyncio.Task | None = None
         self.rows = 0

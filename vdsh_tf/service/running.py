@@ -12,7 +12,6 @@ from vdsh_tf import files
 from vdsh_tf.data import streams
 from vdsh_tf.encoding import onnx_encoder
 from vdsh_tf.search import engines
-from vdsh_tf.search import structures
 from vdsh_tf.service import app
 from vdsh_tf.service import bodies
 from vdsh_tf.service import bundle
@@ -72,7 +71,6 @@ def opened(
         limits: of a request.
         threads: of ONNX Runtime and faiss, each.
     """
-    structures.import_faiss().omp_set_num_threads(threads)
     encoder = onnx_encoder.OnnxEncoder(
         onnx_encoder.read(parts.encoder), threads
     )
@@ -87,7 +85,7 @@ def opened(
         about = parts.about
         if about.image_shape is None and encoder.image_shape is not None:
             about = dataclasses.replace(about, image_shape=encoder.image_shape)
-        yield app.Service(engine, about, limits or bodies.Limits())
+        yield app.Service(engine, about, limits or bodies.Limits(), threads)
 
 
 def read_token(path: str | None) -> str | None:
