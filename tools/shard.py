@@ -8,8 +8,7 @@
 Memory is that of one shard. The folder appears when all shards are written;
 what an interrupted conversion left is removed by the next one. CSV files have
 a head; their columns of numbers are the features, `label` (or --label) is the
-class, and `key` or `id`, if there is one, is what queries are drawn by. About
-a gigabyte per second for npz to npy, of which the disk takes most.
+class, and `key` or `id`, if there is one, is what queries are drawn by.
 """
 
 import dataclasses
