@@ -33,6 +33,12 @@ RESEARCH = [*SEARCH, "grpcio>=1.60", "scipy>=1.13", "threadpoolctl>=3.1"]
 MILVUS = ["milvus-lite>=2.5,<3", "pymilvus>=2.5,<2.7", "setuptools<82"]
 # Ray Data reads and writes through pyarrow.
 CLUSTER = ["pyarrow>=15.0", "ray[data]>=2.40"]
+# mkdocs 2 has another configuration.
+DOCS = [
+    "mkdocs>=1.6,<2",
+    "mkdocs-material>=9.5",
+    "mkdocstrings[python]>=0.26",
+]
 
 setuptools.setup(
     name="vdsh_tf",
@@ -70,6 +76,7 @@ setuptools.setup(
         "search": SEARCH,
         "milvus": MILVUS,
         "cluster": CLUSTER,
+        "docs": DOCS,
         "litert": LITERT,
         "onnx": ONNX,
         "research": RESEARCH,
@@ -81,8 +88,12 @@ setuptools.setup(
             *MILVUS,
             *LITERT,
             *CLUSTER,
+            *DOCS,
             "hypothesis>=6.100",
+            "ipykernel>=6.29",
             "mypy>=1.11",
+            "nbclient>=0.10",
+            "nbformat>=5.10",
             "pre-commit>=3.0",
             "pytest>=8.0",
             "pytest-xdist>=3.5",

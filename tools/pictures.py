@@ -112,7 +112,9 @@ def draw_curves(args: Args) -> None:
         for goal in ("class", "search")
     }
     counts.update(measured.rivals(mnist(args, "search").split, 64))
-    title = "MNIST, 64 bits, 1,000 queries among 69,000 items that were trained on"
+    title = (
+        "MNIST, 64 bits, 1,000 queries among 69,000 items that were trained on"
+    )
     pictures.precision_recall(counts, title, args.path("curves"))
 
 
