@@ -8,8 +8,10 @@ neighbours          queries of MNIST and their nearest, 8 x 256, 64 bits
 neighbours_cifar10  the same of CIFAR-10, by GIST, 16 x 512, 64 bits
 curves              precision and recall on MNIST beside other methods
 map                 t-SNE of pixels and of codes, MNIST
-training            mAP over time, from docs/results/raw/training.json, which
-                    `tools/benchmarks/training.py --what=quality` writes
+training            mAP over time beside Adam, from training_search.json and
+                    training_class.json in docs/results/raw, which are what
+                    `tools/benchmarks/training.py --what=quality` writes with
+                    --goal=search and --goal=class
 
 Trains what it needs by `fit` alone, seed 0: 3 minutes on two cores for MNIST,
 4 for CIFAR-10 (whose GIST features are kept).
@@ -41,11 +43,11 @@ class Args:
     data_dir: str | None = setting(
         None, ANY, "Prepared tensorflow-datasets folder.", flag=flags.FOLDER
     )
-    quality: str = setting(
-        "docs/results/raw/training.json",
+    raw: str = setting(
+        "docs/results/raw",
         ANY,
-        "Numbers of the picture `training`.",
-        flag=flags.FILE,
+        "Folder with the numbers of the picture `training`.",
+        flag=flags.FOLDER,
     )
     epochs: int = setting(10, COUNT, "Epochs of each network.")
     out: str = setting(
@@ -138,9 +140,14 @@ def draw_map(args: Args) -> None:
 def draw_training(args: Args) -> None:
     from vdsh_tf.research.documents import pictures
 
-    with open(args.quality) as f:
-        lines = json.load(f)
-    title = "MNIST, 8 layers x 256, 64 bits, the same network by both, seed 0"
+    lines = {}
+    for goal in ("search", "class"):
+        with open(os.path.join(args.raw, f"training_{goal}.json")) as f:
+            found = json.load(f)
+        for name, points in found.items():
+            ours = name.startswith("VDSH")
+            lines[f"VDSH, goal {goal}" if ours else "Adam"] = points
+    title = "MNIST, 8 layers x 256, 64 bits: one network, by ADMM and by Adam"
     pictures.quality_over_time(lines, title, args.path("training"))
 
 

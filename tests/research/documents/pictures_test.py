@@ -56,7 +56,10 @@ class DrawTest(case.TestCase):
 
     def test_quality(self):
         point = {"seconds": 1.0, "map": 0.5, "recall_r2": 0.1}
-        lines = {"VDSH": [point, {**point, "seconds": 2.0}], "Adam": [point]}
+        lines = {
+            "VDSH, goal class": [point, {**point, "seconds": 2.0}],
+            "Adam": [point],
+        }
         pictures.quality_over_time(lines, "title", self.path)
         self._assert_drawn()
 

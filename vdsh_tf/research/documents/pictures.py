@@ -20,6 +20,7 @@ LINES = {
     "CCA-ITQ": (style.COLORS["cca_itq"], "-", 1.5),
     "ITQ": ("#868e96", "-", 1.5),
     "LSH": ("#adb5bd", "--", 1.5),
+    "Adam": ("#e8590c", "-", 1.6),
 }
 
 
@@ -133,14 +134,15 @@ def quality_over_time(lines: dict, title: str, path: str) -> None:
     names = {"map": "mAP", "recall_r2": "recall within radius 2"}
     for axes, (key, label) in zip(panels, names.items(), strict=True):
         for name, points in lines.items():
-            ours = name.startswith("VDSH")
+            color, dashes, width = LINES.get(name, (None, "-", 1.5))
             axes.plot(
                 [p["seconds"] for p in points],
                 [p[key] for p in points],
-                color="#000000" if ours else style.COLORS["backprop"],
+                color=color,
+                linestyle=dashes,
                 marker="o",
                 markersize=4,
-                linewidth=2.4 if ours else 1.6,
+                linewidth=width,
                 label=name,
             )
             end = points[-1]
@@ -158,7 +160,7 @@ def quality_over_time(lines: dict, title: str, path: str) -> None:
         axes.margins(x=0.12)
         _quiet(axes)
     figure.suptitle(title, fontsize=10, color=INK)
-    style.legend(figure, panels[0], 2, fontsize=9)
+    style.legend(figure, panels[0], 3, fontsize=9)
     _save(figure, path)
 
 
