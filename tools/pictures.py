@@ -31,6 +31,11 @@ from vdsh_tf.tools import flags
 from vdsh_tf.tools import scaffold
 
 KINDS = ("neighbours", "curves", "map", "training", "neighbours_cifar10")
+# Places in the ranking; a class has about 6,900 of MNIST's items and 5,900 of
+# CIFAR-10's.
+RANKS = (1, 2, 3, 4, 10, 100, 1000, 3000, 5000, 6000, 7000, 10000, 30000)
+FEW_RANKS = (1, 2, 3, 4, 10, 100, 1000, 3000, 10000)
+LEGEND = "number: bits away"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,9 +92,9 @@ def draw_neighbours(args: Args) -> None:
     from vdsh_tf.research.documents import measured
     from vdsh_tf.research.documents import pictures
 
-    rows = measured.nearest(mnist(args, "search"), per_class=1, k=12)
-    title = "nearest of 69,000 items, distance in bits below"
-    pictures.neighbour_rows(rows, title, args.path("neighbours"))
+    rows = measured.nearest(mnist(args, "search"), RANKS)
+    title = f"MNIST, 69,000 items ranked by 64-bit codes; {LEGEND}"
+    pictures.neighbour_rows(rows, RANKS, title, args.path("neighbours"))
 
 
 def draw_neighbours_cifar10(args: Args) -> None:
@@ -100,9 +105,10 @@ def draw_neighbours_cifar10(args: Args) -> None:
     split = datasets.load("cifar10_gist", data_dir=args.data_dir)
     shown = datasets.load("cifar10", data_dir=args.data_dir)
     coded = measured.train(split, shown, "search", 16, 512, 64, args.epochs)
-    rows = measured.nearest(coded, per_class=1, k=12)
-    title = "nearest of 59,000 items by GIST, distance in bits below"
-    pictures.neighbour_rows(rows, title, args.path("neighbours_cifar10"))
+    rows = measured.nearest(coded, FEW_RANKS)
+    title = f"CIFAR-10 by GIST, 59,000 items; {LEGEND}"
+    path = args.path("neighbours_cifar10")
+    pictures.neighbour_rows(rows, FEW_RANKS, title, path)
 
 
 def draw_curves(args: Args) -> None:
@@ -140,13 +146,13 @@ def draw_map(args: Args) -> None:
 def draw_training(args: Args) -> None:
     from vdsh_tf.research.documents import pictures
 
-    lines = {}
+    lines: dict[str, list[dict]] = {}
     for goal in ("search", "class"):
         with open(os.path.join(args.raw, f"training_{goal}.json")) as f:
             found = json.load(f)
         for name, points in found.items():
             ours = name.startswith("VDSH")
-            lines[f"VDSH, goal {goal}" if ours else "Adam"] = points
+            lines.setdefault(f"VDSH, goal {goal}" if ours else "Adam", points)
     title = "MNIST, 8 layers x 256, 64 bits: one network, by ADMM and by Adam"
     pictures.quality_over_time(lines, title, args.path("training"))
 

@@ -24,7 +24,7 @@ class NearestTest(case.TestCase):
         database = rng.integers(0, 256, (len(images), 2), np.uint8)
         query = rng.integers(0, 256, (len(split.query), 2), np.uint8)
         coded = measured.Coded(split, query, database, images[:200], images)
-        rows = measured.nearest(coded, per_class=1, k=5)
+        rows = measured.nearest(coded, (1, 2, 5, 100))
         self.assertLen(rows, 10)
         for _, hits in rows:
             distances = [hit.distance for hit in hits]
@@ -51,7 +51,7 @@ class DrawTest(case.TestCase):
     def test_neighbours(self):
         image = np.eye(8, dtype=np.uint8)
         hits = [pictures.Hit(image, 0, True), pictures.Hit(image, 3, False)]
-        pictures.neighbour_rows([(image, hits)] * 2, "nearest", self.path)
+        pictures.neighbour_rows([(image, hits)] * 2, (1, 9), "rank", self.path)
         self._assert_drawn()
 
     def test_quality(self):

@@ -92,26 +92,31 @@ def count(split, query_codes, database_codes) -> metrics.Counts:
 
 
 def nearest(
-    coded: Coded, per_class: int, k: int, seed: int = 0
+    coded: Coded, ranks, seed: int = 0
 ) -> list[tuple[np.ndarray, list[Hit]]]:
-    """Queries drawn at random from each class, and their k nearest.
+    """A query drawn at random from each class, and items that it finds.
 
-    Among items at equal distance the choice is random, too: the first ones of
+    Among items at equal distance the order is random, too: the first ones of
     a file would be shown for every query.
+
+    Args:
+        coded: codes and pictures.
+        ranks: places in the ranking to show, from 1.
+        seed: of the draws.
     """
     rng = np.random.default_rng(seed)
     y, items = coded.split.query.y, coded.split.database.y
     rows = []
     for c in np.unique(y):
-        for i in rng.choice(np.flatnonzero(y == c), per_class, replace=False):
-            differ = np.bitwise_xor(coded.query[i], coded.database)
-            distance = np.bitwise_count(differ).sum(axis=1, dtype=np.int64)
-            order = np.lexsort((rng.random(len(distance)), distance))[:k]
-            hits = [
-                Hit(coded.database_images[j], int(distance[j]), items[j] == c)
-                for j in order
-            ]
-            rows.append((coded.query_images[i], hits))
+        i = rng.choice(np.flatnonzero(y == c))
+        differ = np.bitwise_xor(coded.query[i], coded.database)
+        distance = np.bitwise_count(differ).sum(axis=1, dtype=np.int64)
+        order = np.lexsort((rng.random(len(distance)), distance))
+        hits = [
+            Hit(coded.database_images[j], int(distance[j]), items[j] == c)
+            for j in order[np.asarray(ranks) - 1]
+        ]
+        rows.append((coded.query_images[i], hits))
     return rows
 
 

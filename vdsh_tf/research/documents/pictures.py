@@ -1,5 +1,6 @@
 """Pictures of the documents, from codes of real data."""
 
+import io
 from typing import NamedTuple
 
 import numpy as np
@@ -39,23 +40,44 @@ class Hit(NamedTuple):
 
 
 def neighbour_rows(
-    rows: list[tuple[np.ndarray, list[Hit]]], title: str, path: str
+    rows: list[tuple[np.ndarray, list[Hit]]], ranks, title: str, path: str
 ) -> None:
-    """Draws each query at the left of its neighbours, nearest first."""
-    columns = max(len(hits) for _, hits in rows)
-    figure = style.new_figure(0.62 * (columns + 1.5), 0.78 * len(rows) + 0.4)
+    """Draws each query at the left of items that it found.
+
+    Args:
+        rows: queries with a hit for each rank.
+        ranks: place of each column in the ranking, from 1.
+        title: what is shown.
+        path: file to write.
+    """
+    columns = len(ranks) + 1
+    figure = style.new_figure(0.57 * columns + 0.3, 0.57 * len(rows) + 0.6)
     grid = figure.subplots(
-        len(rows), columns + 1, width_ratios=[1.25] + [1] * columns
+        len(rows),
+        columns,
+        squeeze=False,
+        gridspec_kw={"width_ratios": [1.12] + [1] * len(ranks)},
+    )
+    figure.get_layout_engine().set(
+        w_pad=0.015, h_pad=0.015, wspace=0.0, hspace=0.0
     )
     for axes, (query, hits) in zip(grid, rows, strict=True):
-        _show(axes[0], query, INK, 2.2)
+        _show(axes[0], query, INK, 2.4)
         for place, hit in zip(axes[1:], hits, strict=True):
-            _show(place, hit.image, RIGHT if hit.right else WRONG, 1.4)
-            place.set_xlabel(f"{hit.distance}", fontsize=7, labelpad=1.5)
-            if not hit.right:
-                place.xaxis.label.set_color(WRONG)
-    grid[0, 0].set_title("query", fontsize=8, color=INK)
-    grid[0, 1].set_title(title, fontsize=8, color=QUIET, loc="left")
+            color = RIGHT if hit.right else WRONG
+            _show(place, hit.image, color, 1.5)
+            place.text(
+                *(0.05, 0.93, str(hit.distance)),
+                transform=place.transAxes,
+                fontsize=6,
+                color=color,
+                va="top",
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.7},
+            )
+    for axes, text in zip(grid[0], ("query", *ranks), strict=True):
+        shown = text if isinstance(text, str) else f"{text:,}"
+        axes.set_title(shown, fontsize=7.5, color=INK, pad=3)
+    figure.suptitle(title, fontsize=8.5, color=QUIET)
     _save(figure, path)
 
 
@@ -171,5 +193,11 @@ def _quiet(axes):
 
 
 def _save(figure, path):
+    """Writes a PNG file of at most 256 colours, which is small."""
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    figure.savefig(buffer, dpi=130, facecolor="white", format="png")
+    image = Image.open(buffer).convert("RGB")
     with files.replacing(path) as partial:
-        figure.savefig(partial, dpi=150, facecolor="white")
+        image.quantize(colors=128).save(partial, optimize=True)
