@@ -171,7 +171,7 @@ def quality_over_time(lines: dict, title: str, path: str) -> None:
             axes.annotate(
                 f"{end[key]:.3f}",
                 (end["seconds"], end[key]),
-                xytext=(5, -3),
+                xytext=(5, 3) if name.startswith("VDSH") else (4, -11),
                 textcoords="offset points",
                 fontsize=8,
                 color=QUIET,
@@ -190,6 +190,8 @@ def _quiet(axes):
     axes.grid(alpha=0.25, linewidth=0.7)
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=8)
+    axes.xaxis.label.set_size(9)
+    axes.yaxis.label.set_size(9)
 
 
 def _save(figure, path):
