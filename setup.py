@@ -45,6 +45,12 @@ SERVE = [
 CLUSTER = ["pyarrow>=15.0", "ray[data]>=2.40"]
 # Parquet, CSV and URLs of training data; .npy and TFRecord need neither.
 SHARDS = ["fsspec>=2024.2", "pyarrow>=15.0"]
+# mkdocs 2 has another configuration.
+DOCS = [
+    "mkdocs>=1.6,<2",
+    "mkdocs-material>=9.5",
+    "mkdocstrings[python]>=0.26",
+]
 
 setuptools.setup(
     name="vdsh_tf",
@@ -83,6 +89,7 @@ setuptools.setup(
         "milvus": MILVUS,
         "cluster": CLUSTER,
         "shards": SHARDS,
+        "docs": DOCS,
         "litert": LITERT,
         "onnx": ONNX,
         "research": RESEARCH,
@@ -97,8 +104,12 @@ setuptools.setup(
             *CLUSTER,
             *SERVE,
             *SHARDS,
+            *DOCS,
             "hypothesis>=6.100",
+            "ipykernel>=6.29",
             "mypy>=1.11",
+            "nbclient>=0.10",
+            "nbformat>=5.10",
             "pandas>=2.0",
             "pre-commit>=3.0",
             "pytest>=8.0",

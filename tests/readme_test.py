@@ -9,6 +9,7 @@ import tempfile
 from absl.testing import absltest
 
 from tests.support import case
+from tests.support import tool_runner
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -20,6 +21,29 @@ def _read(*names):
 
 def _blocks(kind):
     return re.findall(rf"```{kind}\n(.*?)```", _read("README.md"), re.DOTALL)
+
+
+# So little is trained that the commands themselves are what is tested.
+SMALL = {"train": ("--stages=2:1:1e-3", "--width=16", "--batch_size=256")}
+
+
+class CommandsTest(tool_runner.ToolTestCase):
+    def test_commands_run_in_their_order(self):
+        text = "\n".join(_blocks("sh"))
+        commands = re.findall(r"python tools/(\w+)\.py(.*)", text)
+        self.assertEqual([name for name, _ in commands], ["train", "export"])
+        for name, flags in commands:
+            flags = (*flags.split(), *SMALL.get(name, ()))
+            done = tool_runner.run(name, *flags)
+            self.assertEqual(done.code, 0, done.err)
+        self.assertTrue(os.path.isfile("runs/digits-001/export/encoder.onnx"))
+
+    def test_commands_of_vdsh_are_there(self):
+        from vdsh_tf.tools import vdsh
+
+        named = set(re.findall(r"`vdsh (\w+)", _read("README.md")))
+        # The service is a room of its own.
+        self.assertContainsSubset(named - {"serve"}, vdsh.commands())
 
 
 class ReadmeTest(case.TestCase):
@@ -48,7 +72,10 @@ class ReadmeTest(case.TestCase):
 
     def test_every_named_file_exists(self):
         pattern = r"(?:tools|vdsh_tf|tests|export)/[\w/]+\.py"
-        for document in ("README.md", "BUILD.md", "CONTRIBUTING.md"):
+        documents = ["README.md", "BUILD.md", "CONTRIBUTING.md"]
+        pages = sorted(os.listdir(os.path.join(ROOT, "docs")))
+        documents += [f"docs/{name}" for name in pages if name.endswith(".md")]
+        for document in documents:
             for path in re.findall(pattern, _read(document)):
                 self.assertTrue(
                     os.path.isfile(os.path.join(ROOT, path)),

@@ -69,12 +69,31 @@ class ConvergenceTest(case.TestCase):
         self.assertLen(titles, 3)
         self.assertIn("dual", titles[1])
 
+    def test_nothing_to_draw_is_said(self):
+        figure = self._figure(np.zeros((3, 2)), {"val_map": [np.nan] * 3})
+        texts = [t.get_text() for axes in figure.axes for t in axes.texts]
+        self.assertEqual(texts, ["zero in every epoch", "nothing measured"])
+        self.assertIsNone(figure.axes[1].get_legend())
+
     def test_written_even_for_one_epoch_and_layer(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "c.png")
             none = {"objective": [0.3], "val_map": [np.nan]}
             plots.convergence([[0.1]], none, path)
             self.assertEqual(matplotlib.image.imread(path).ndim, 3)
+
+
+class NeighborsTest(case.TestCase):
+    def test_a_query_without_neighbours_says_so(self):
+        rows = np.eye(4)
+        with mock.patch.object(plots, "save") as save:
+            plots.neighbors(
+                rows[:2], [rows[:0], rows[:1]], (2, 2, 1), [[], ["a"]], "x.png"
+            )
+        texts = [
+            t.get_text() for a in save.call_args[0][0].axes for t in a.texts
+        ]
+        self.assertEqual(texts, ["nothing found"])
 
 
 if __name__ == "__main__":

@@ -29,13 +29,18 @@ def convergence(residual, progress: dict, path: str, dual=None) -> None:
     *panels, last = figure.subplots(1, count)
     for axes, (title, values) in zip(panels, by_layer.items(), strict=True):
         scale = _draw_layers(axes, values)
-        axes.set(title=title, yscale="log")
+        axes.set(title=title)
+        if (values > 0).any():
+            axes.set_yscale("log")
+        else:
+            say_nothing(axes, "zero in every epoch")
     figure.colorbar(scale, ax=panels, label="layer (1 is next to the input)")
     _draw_progress(last, progress)
     for axes in (*panels, last):
         _mark_growth(axes, residual)
         axes.set(xlabel="epoch", xlim=(0.5, len(residual) + 0.5))
-        axes.locator_params(axis="x", integer=True)
+        if len(axes.get_xticks()):
+            axes.locator_params(axis="x", integer=True)
         axes.grid(alpha=0.3)
     save(figure, path)
 
@@ -83,6 +88,10 @@ def _draw_progress(axes, progress):
     right.set_ylim(0, 1.02)
     right.set_ylabel("accuracy, mAP")
     axes.set(title="progress", ylabel="objective")
+    if not lines:
+        right.set_axis_off()
+        say_nothing(axes)
+        return
     axes.legend(handles=lines, loc="center right")
 
 
@@ -102,6 +111,20 @@ def _mark_growth(axes, residual):
             color="gray",
             ha="right",
         )
+
+
+def say_nothing(axes, text: str = "nothing measured") -> None:
+    """Says in a panel that there is nothing to draw, instead of empty axes."""
+    axes.set(xticks=[], yticks=[])
+    axes.text(
+        0.5,
+        0.5,
+        text,
+        transform=axes.transAxes,
+        ha="center",
+        va="center",
+        color="gray",
+    )
 
 
 def _marker(epochs):
@@ -162,6 +185,8 @@ def neighbors(queries, found, image_shape, captions, path: str) -> None:
             zip(found[i], captions[i], strict=True), start=1
         ):
             _picture(grid[i, j], row, image_shape, text, "normal")
+        if not len(found[i]):
+            say_nothing(grid[i, 1], "nothing found")
     save(figure, path)
 
 

@@ -34,6 +34,9 @@ def quality_over_time(groups: dict, path: str) -> None:
 
 
 def _draw_quality(axes, lines, key):
+    if not any(lines.values()):
+        plots.say_nothing(axes)
+        return
     for name, points in lines.items():
         axes.plot(
             [p.seconds for p in points],
@@ -70,6 +73,9 @@ def cost(result: dict, path: str) -> None:
         axes.minorticks_off()
     for axes, title in zip(panels, ("layers", "units per layer"), strict=True):
         axes.set(xlabel=title, ylabel="ms per step, batch 256")
+        if not axes.get_lines():
+            plots.say_nothing(axes)
+            continue
         axes.grid(alpha=0.3, which="both")
         axes.legend()
     plots.save(figure, path)

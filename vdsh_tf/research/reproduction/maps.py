@@ -56,14 +56,15 @@ def draw(panels: dict[str, dict | None], folder: str, name: str) -> str:
         if result is None:
             style.mark_missing(axes)
             continue
-        _scatter(axes, result)
+        scatter(axes, result)
         full = axes
         axes.set_xlabel(f"silhouette {result['silhouette']:.2f}")
     style.legend(figure, full, 10, title="class", markerscale=2.5)
     return style.save(figure, folder, name)
 
 
-def _scatter(axes, result):
+def scatter(axes, result) -> None:
+    """Draws one map."""
     label = np.array(result["label"])
     classes = np.unique(label)
     colors = style.class_colors(len(classes))

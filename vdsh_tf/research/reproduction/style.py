@@ -3,6 +3,7 @@
 import os
 
 from vdsh_tf import files
+from vdsh_tf.evaluation import plots
 
 # One colour per method, everywhere; VDSH is black and thick.
 COLORS = {
@@ -86,8 +87,15 @@ def new_figure(width: float, height: float):
 
 
 def save(figure, folder: str, name: str) -> str:
-    """Writes NAME.png and NAME.svg; returns the name of the PNG file."""
+    """Writes NAME.png and NAME.svg; returns the name of the PNG file.
+
+    A panel in which nothing was drawn, because a budget computes no such
+    point, says so.
+    """
     os.makedirs(folder, exist_ok=True)
+    for axes in figure.axes:
+        if not axes.has_data() and not axes.texts:
+            mark_missing(axes)
     for ending in ("svg", "png"):
         path = os.path.join(folder, f"{name}.{ending}")
         with files.replacing(path) as partial:
@@ -110,7 +118,7 @@ def legend(figure, axes, columns: int, **options) -> None:
 
 def mark_missing(axes) -> None:
     """Says in a panel that its points are missing."""
-    axes.text(0.5, 0.5, "missing", transform=axes.transAxes, ha="center")
+    plots.say_nothing(axes, "no such points\nat this budget")
 
 
 def class_colors(count: int):

@@ -1,0 +1,1 @@
+"""What the documents are made from: tables, pictures, lists of flags."""
