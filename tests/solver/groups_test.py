@@ -105,7 +105,9 @@ class SeveralTest(case.TestCase):
     def test_equals_one_worker(self, name, cuts, weighted):
         settings, exact = OPTIONS[name]
         # So few rows make a badly conditioned line 14 with less.
-        solver = Solver(alpha_w=10.0, **settings).resolved("online")
+        solver = Solver(goal="class", alpha_w=10.0, **settings).resolved(
+            "online"
+        )
         theta, classifier, x, y, weight = problem(12)
         weight = weight if weighted else None
         want = online.step(theta, classifier, x, y, solver, exact, weight)
@@ -130,7 +132,7 @@ class SeveralTest(case.TestCase):
     @parameterized.parameters(1, 2, 9)
     def test_two_all_reduces_at_any_depth(self, layers):
         dims = (7,) * layers + (5,)
-        solver = Solver().resolved("online")
+        solver = Solver(goal="class").resolved("online")
         theta, classifier, x, y, _ = problem(8, dims)
         _, calls = together(
             (0, 3, 8), theta, classifier, x, y, solver, False, None
@@ -138,7 +140,7 @@ class SeveralTest(case.TestCase):
         self.assertEqual(calls, 2)
 
     def test_a_worker_without_an_active_unit(self):
-        solver = Solver().resolved("online")
+        solver = Solver(goal="class").resolved("online")
         theta, classifier, x, y, _ = problem(8)
         # Rows that no unit of the second layer responds to.
         dead = -tf.abs(theta[1])
