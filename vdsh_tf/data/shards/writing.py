@@ -10,7 +10,7 @@ from vdsh_tf.data.shards import parquet
 # Rows in a group of a Parquet file: what is read, and shuffled, as one.
 _GROUP = 4096
 
-Writer = Callable[[str, np.ndarray, np.ndarray, np.ndarray | None], None]
+Writer = Callable[..., None]
 
 
 def write_npy(
