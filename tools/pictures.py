@@ -132,7 +132,7 @@ def draw_map(args: Args) -> None:
     from vdsh_tf.research.documents import pictures
     from vdsh_tf.research.reproduction import maps
 
-    panels = {}
+    panels: dict = {}
     for goal in ("search", "class"):
         coded = mnist(args, goal)
         query = coded.split.query

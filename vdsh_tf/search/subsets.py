@@ -22,7 +22,7 @@ def known(index: AnyIndex, ids) -> np.ndarray:
     """[n] bool, which ids are in the index."""
     ids = checks.check_ids(ids)
     if isinstance(index, MilvusIndex):
-        found = index._known(ids)
+        found = index._known(ids, index._where())
         return np.array([int(i) in found for i in ids], bool)
     return index.rows_of(ids) >= 0
 
@@ -35,7 +35,7 @@ def codes_of(index: AnyIndex, ids) -> np.ndarray:
     found = {}
     for start in range(0, len(ids), _PART):
         part = ids[start : start + _PART].tolist()
-        for row in index._query(f"id in {part}", ["id", "code"]):
+        for row in index._query(index._where(f"id in {part}"), ["id", "code"]):
             found[row["id"]] = row["code"][0]
     checks.raise_unknown(np.array([i for i in ids.tolist() if i not in found]))
     width = (index.bits + 7) // 8
