@@ -144,13 +144,13 @@ def describe_strokes(pixels: np.ndarray) -> tuple[bool, float]:
     """
     if pixels.shape[3] != 1:
         return False, 1.0
-    on: np.ndarray = np.asarray(pixels[..., 0]) > 255 * _FAINT
+    on: np.ndarray = np.asarray(pixels[..., 0] > 255 * _FAINT)
     corners = on[:, [0, 0, -1, -1], [0, -1, 0, -1]]
     if corners.mean() > 0.1 or on.mean() > 0.6:
         return False, 1.0
     sides = []
     for axis in (1, 2):
-        lines = np.asarray(on.any(axis=3 - axis))
+        lines: np.ndarray = np.asarray(on.any(axis=3 - axis))
         first = lines.argmax(axis=1)
         last = lines.shape[1] - lines[:, ::-1].argmax(axis=1)
         sides.append((last - first) / lines.shape[1])
