@@ -12,6 +12,7 @@ from vdsh_tf.research.reproduction import maps
 from vdsh_tf.research.reproduction import style
 
 RIGHT, WRONG = "#2b8a3e", "#c92a2a"
+COLORS = 48
 INK, QUIET = "#1f2937", "#6b7280"
 # Curves of two goals of one method share its colour.
 LINES = {
@@ -195,11 +196,12 @@ def _quiet(axes):
 
 
 def _save(figure, path):
-    """Writes a PNG file of at most 256 colours, which is small."""
+    """Writes a PNG file of few colours, which is small."""
     from PIL import Image
 
     buffer = io.BytesIO()
-    figure.savefig(buffer, dpi=130, facecolor="white", format="png")
+    figure.savefig(buffer, dpi=120, facecolor="white", format="png")
     image = Image.open(buffer).convert("RGB")
     with files.replacing(path) as partial:
-        image.quantize(colors=128).save(partial, optimize=True)
+        flat = image.quantize(COLORS, dither=Image.Dither.NONE)
+        flat.save(partial, optimize=True)
