@@ -31,6 +31,7 @@ CONFIG = TrainingConfig().replace(
     width=24,
     bits=BITS,
     normalization="unit",
+    goal="class",
 )
 
 
