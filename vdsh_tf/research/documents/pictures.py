@@ -204,7 +204,7 @@ def _save(figure, path):
     image = Image.open(buffer).convert("RGB")
     with files.replacing(path) as partial:
         if path.endswith(".jpg"):
-            image.save(partial, quality=85)
+            image.save(partial, quality=75)
             return
         flat = image.quantize(COLORS, dither=Image.Dither.NONE)
         flat.save(partial, optimize=True)
