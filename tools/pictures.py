@@ -31,6 +31,7 @@ from vdsh_tf.tools import flags
 from vdsh_tf.tools import scaffold
 
 KINDS = ("neighbours", "curves", "map", "training", "neighbours_cifar10")
+PHOTOGRAPHS = ("neighbours_cifar10",)
 # Places in the ranking; a class has about 6,900 of MNIST's items and 5,900 of
 # CIFAR-10's.
 RANKS = (1, 2, 3, 4, 10, 100, 1000, 3000, 5000, 6000, 7000, 10000, 30000)
@@ -61,7 +62,8 @@ class Args:
 
     def path(self, name: str) -> str:
         """Where a picture goes."""
-        return os.path.join(self.out, f"{name}.png")
+        ending = "jpg" if name in PHOTOGRAPHS else "png"
+        return os.path.join(self.out, f"{name}.{ending}")
 
 
 def draw(args: Args) -> None:
@@ -132,7 +134,7 @@ def draw_map(args: Args) -> None:
     from vdsh_tf.research.documents import pictures
     from vdsh_tf.research.reproduction import maps
 
-    panels: dict = {}
+    panels: dict[str, dict] = {}
     for goal in ("search", "class"):
         coded = mnist(args, goal)
         query = coded.split.query

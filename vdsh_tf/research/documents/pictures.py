@@ -196,12 +196,15 @@ def _quiet(axes):
 
 
 def _save(figure, path):
-    """Writes a PNG file of few colours, which is small."""
+    """Writes a small file: PNG of few colours, or JPEG for photographs."""
     from PIL import Image
 
     buffer = io.BytesIO()
     figure.savefig(buffer, dpi=120, facecolor="white", format="png")
     image = Image.open(buffer).convert("RGB")
     with files.replacing(path) as partial:
+        if path.endswith(".jpg"):
+            image.save(partial, quality=75)
+            return
         flat = image.quantize(COLORS, dither=Image.Dither.NONE)
         flat.save(partial, optimize=True)
