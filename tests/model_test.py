@@ -302,7 +302,7 @@ class SavingTest(case.TestCase):
         solver["keep_error"] = solver.pop("preserve_error_norm")
         solver["input_metric"] = solver.pop("mean_damping")
         again = VDSH.from_config({**old, **solver})
-        want = _model(margin=0.07, gamma=9.0, preserve=0.0)
+        want = _model(margin=0.07, gamma=9.0, goal="class")
         self.assertEqual(again.solver, want.solver)
 
     def test_reads_a_full_config_of_0_1(self):

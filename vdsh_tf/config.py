@@ -402,4 +402,4 @@ def solver_from_0_1(values: dict) -> tuple[Solver, dict]:
             for field in dataclasses.fields(Solver)
             if field.metadata["usual"]["full"] is not NotInAlgorithm
         }
-    return Solver(**{**own, "preserve": 0.0}), rest
+    return Solver(**{**own, "goal": "class"}), rest

@@ -86,8 +86,9 @@ class TwoDevicesTest(parameterized.TestCase):
             self.assertEqual(found["count"], 2)
             self.assertEqual(found["hidden"], 0)
             weights = 12 * 16 + (layers - 2) * 16 * 16 + 16 * 8
-            # Sums of line 14; residuals and duals; counts and metrics.
-            others = 8 * 8 + 8 * 4 + 2 * layers + 5
+            # Sums of line 14, for four labels and what is kept beside them;
+            # residuals and duals; counts and metrics.
+            others = 8 * 8 + 8 * (4 + 32) + 2 * layers + 5
             small, large = 8 * (2 * layers + 1), 4 * (weights + others)
             self.assertEqual(found["bytes"], [small, large])
 

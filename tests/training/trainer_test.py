@@ -247,7 +247,7 @@ class RunsTest(case.TestCase):
             margin=0.1,
             preserve_error_norm=True,
             mean_damping=0.3,
-            preserve=0.0,
+            goal="class",
         )
         self.assertEqual(TrainingConfig.from_json(flat), want)
 

@@ -20,7 +20,6 @@ import sys
 import time
 from collections.abc import Sequence
 
-import numpy as np
 
 from vdsh_tf.config import ANY
 from vdsh_tf.config import COUNT
@@ -109,6 +108,8 @@ def _answer(process):
 
 
 def _report(args, rates):
+    import numpy as np
+
     dims = [args.width] * args.layers + [args.bits]
     weights = sum(a * b for a, b in itertools.pairwise(dims))
     weights += args.bits * (args.bits + CLASSES)
@@ -145,6 +146,8 @@ def serve(args: Args) -> None:
 
 
 def _model(args, tf):
+    import numpy as np
+
     import contextlib
 
     from vdsh_tf.model import VDSH

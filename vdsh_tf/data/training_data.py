@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -238,6 +239,7 @@ class TrainingData:
             # Tracebacks hold the iterator; one that Python finds only when it
             # ends may wait for a thread that waits for Python.
             self.x.failure = error.__traceback__ = None
+            gc.collect()
             raise failure.with_traceback(None) from None
 
     def hooks(self) -> list:

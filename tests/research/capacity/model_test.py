@@ -43,7 +43,7 @@ class ModelTest(parameterized.TestCase):
     @parameterized.parameters((4, 1), (16, 3), (7, 8))
     def test_weights(self, width, layers):
         network = model.Network(5, width, layers, 12, 9)
-        vdsh = VDSH(layers, width, 12, 9)
+        vdsh = VDSH(layers, width, 12, 9, solver={"goal": "class"})
         vdsh.build((None, 5))
         made = sum(int(np.prod(v.shape)) for v in vdsh.trainable_variables)
         self.assertEqual(network.weights, made)

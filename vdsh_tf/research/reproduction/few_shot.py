@@ -36,6 +36,7 @@ CONFIG = TrainingConfig().replace(
     bits=BITS,
     noise=1.0,
     weight_decay=0.1,
+    goal="class",
 )
 METRICS = ("precision_r2", "recall_r2", "map")
 
