@@ -20,7 +20,6 @@ import sys
 import time
 from collections.abc import Sequence
 
-
 from vdsh_tf.config import ANY
 from vdsh_tf.config import COUNT
 from vdsh_tf.config import SWITCH
@@ -146,9 +145,9 @@ def serve(args: Args) -> None:
 
 
 def _model(args, tf):
-    import numpy as np
-
     import contextlib
+
+    import numpy as np
 
     from vdsh_tf.model import VDSH
     from vdsh_tf.training.team import Team
