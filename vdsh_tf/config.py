@@ -402,4 +402,6 @@ def solver_from_0_1(values: dict) -> tuple[Solver, dict]:
             for field in dataclasses.fields(Solver)
             if field.metadata["usual"]["full"] is not NotInAlgorithm
         }
+    # What codes keep beside labels came later.
+    own.pop("preserve", None)
     return Solver(**{**own, "goal": "class"}), rest
