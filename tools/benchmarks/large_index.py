@@ -9,9 +9,7 @@ whose peak memory is measured. A minute and 4 GB of disk.
 """
 
 import dataclasses
-import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -112,25 +110,9 @@ def query(path: str, codes: str, queries: int, k: int) -> dict:
 
 def alone(function: str, *args) -> dict:
     """Runs a function of this module in a new process, with its memory."""
-    code = (
-        "import json, sys\n"
-        "from vdsh_tf.research.benchmarks import memory\n"
-        "from vdsh_tf.tools.benchmarks import large_index as tool\n"
-        f"result = tool.{function}(*json.loads(sys.argv[1])) or {{}}\n"
-        "print(json.dumps({**result, 'peak_mb': memory.peak_mb()}))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, json.dumps(args)],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(
-            f"Step {function} must end with 0; it ended with "
-            f"{done.returncode}. Its own message is above."
-        )
-    return json.loads(done.stdout.splitlines()[-1])
+    from vdsh_tf.research.benchmarks import memory
+
+    return memory.alone("vdsh_tf.tools.benchmarks.large_index", function, *args)
 
 
 def measure(args: Args, work: str) -> dict:

@@ -15,7 +15,6 @@ import dataclasses
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -162,22 +161,9 @@ def rates(folder: str, layers: int, classes: int, fits: int, repeats: int):
 
 def alone(function: str, *args) -> dict:
     """Runs a function of this module in a new process, with its memory."""
-    code = (
-        "import json, sys\n"
-        "from vdsh_tf.research.benchmarks import memory\n"
-        "from vdsh_tf.tools.benchmarks import shards as tool\n"
-        f"result = tool.{function}(*json.loads(sys.argv[1]))\n"
-        "print(json.dumps({**result, 'peak_mb': memory.peak_mb()}))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, json.dumps(args)],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(f"{function} failed, see above.")
-    return json.loads(done.stdout.splitlines()[-1])
+    from vdsh_tf.research.benchmarks import memory
+
+    return memory.alone("vdsh_tf.tools.benchmarks.shards", function, *args)
 
 
 def measure(args: Args) -> None:

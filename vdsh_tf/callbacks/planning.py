@@ -47,11 +47,11 @@ def plan(model, recipe, data, validation_data, given, epochs, initial_epoch):
     if growth is not None:
         _check_rates(given)
         _warn_if_shallow(growth, epochs, model.encoder.num_layers)
+    rows, _ = data.sample(1000)
     if model.algorithm.takes_optimizer:
-        own.append(Watch(data.sample(1000)[0], growth))
+        own.append(Watch(rows, growth))
     else:
         # No rate to lower, and many a first sweep gives all rows one code.
-        rows, _ = data.sample(1000)
         own.append(Watch(rows, tries=0, look_at_codes=False))
     evaluates = any(isinstance(c, RetrievalEvaluation) for c in given)
     if validation_data is not None and not evaluates:
