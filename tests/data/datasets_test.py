@@ -31,6 +31,14 @@ class DigitsTest(case.TestCase):
             np.sort(whole.view("V256").ravel()),
         )
 
+    def test_no_seed_draws_one_that_is_kept(self):
+        drawn = datasets.load("digits", seed=None)
+        again = datasets.load("digits", seed=drawn.seed)
+        self.assert_equal(drawn.query.x, again.query.x)
+        self.assertNotEqual(
+            drawn.seed, datasets.load("digits", seed=None).seed
+        )
+
     def test_seed_decides_the_split(self):
         first, again, other = (
             datasets.load("digits", seed=seed).query.x for seed in (1, 1, 2)

@@ -11,6 +11,7 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
+from vdsh_tf import config
 from vdsh_tf import network
 from vdsh_tf.data import batches
 from vdsh_tf.data import inputs
@@ -158,7 +159,7 @@ def load(
     unseen_classes: str | None = None,
     query_share: float | None = None,
     validation_share: float = 0.0,
-    seed: int = 0,
+    seed: int | None = 0,
 ) -> Split:
     """Loads a data set and splits it, by the paper's protocol if not told.
 
@@ -191,8 +192,9 @@ def load(
             of rows per class: shares of the rows, drawn by a hash of their
             key, so that they stay the same when data is added. Default 0.01
             and 0.
-        seed: of the random split.
+        seed: of the random split; None draws one, which `Split.seed` has.
     """
+    seed = config.seed(seed)
     stored = opening.is_stored(name)
     if name not in NAMES and not stored:
         raise ValueError(

@@ -14,9 +14,9 @@ _TFDS = "tfds:"
 _TFRECORD = re.compile(r"\.tfrecords?(-\d+-of-\d+)?$")
 
 
-def is_stored(name: str) -> bool:
+def is_stored(name) -> bool:
     """Whether a data set of this name stays on disk."""
-    return name == SHARDS or name.startswith(_TFDS)
+    return name == SHARDS or str(name).startswith(_TFDS)
 
 
 def open_rows(
