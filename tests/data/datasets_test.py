@@ -35,9 +35,7 @@ class DigitsTest(case.TestCase):
         drawn = datasets.load("digits", seed=None)
         again = datasets.load("digits", seed=drawn.seed)
         self.assert_equal(drawn.query.x, again.query.x)
-        self.assertNotEqual(
-            drawn.seed, datasets.load("digits", seed=None).seed
-        )
+        self.assertNotEqual(drawn.seed, datasets.load("digits", seed=None).seed)
 
     def test_seed_decides_the_split(self):
         first, again, other = (

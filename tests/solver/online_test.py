@@ -72,6 +72,25 @@ class OnlineTest(case.TestCase):
         problem = self._problem(margin)
         self._check(step(problem, sweeps=3), reference.train(problem, 3))
 
+    @parameterized.product(margin=(0.0, 0.3), shared=(False, True))
+    def test_lengths_handed_down_match_dense_algorithm(self, margin, shared):
+        # A large gamma: no copy moves as far as the ReLU's kink.
+        problem = dataclasses.replace(self._problem(margin), gamma=1e4)
+        want = reference.start(problem)
+        reference.iterate_without_search(problem, want, shared)
+        theta, _, _ = step(
+            problem,
+            exact=False,
+            jacobi=True,
+            shared_step=shared,
+            preserve_error_norm=True,
+        )
+        start = problem.theta
+        for mine, dense, old in zip(theta, want.theta, start, strict=True):
+            moved = np.abs(dense - old).max()
+            self.assertGreater(moved, 1e-7)
+            self.assert_close(mine, dense.T, atol=1e-9 * moved)
+
     def test_classifier_gradient_vanishes_at_the_ridge_solution(self):
         problem = self._problem()
         want = reference.train(problem, 1)

@@ -9,6 +9,7 @@ from tests.support import case
 from tests.support import reference
 from vdsh_tf.config import Solver
 from vdsh_tf.solver import consensus
+from vdsh_tf.solver import pulls
 from vdsh_tf.solver import subproblems
 from vdsh_tf.solver.weight_copies import SampleMatrix
 
@@ -132,8 +133,8 @@ class HiddenCodeTest(case.TestCase):
         margin = subproblems.Margin(wanted, 0.3, 0.4) if margin else None
         error, below = target - response, center > 0
         copy = SampleMatrix(tf.constant(copy))
-        pull = subproblems.pull_of(error, response, margin)
-        handed = subproblems.hand_down(pull, copy, below, shared)
+        pull = pulls.of_error(error, response, margin)
+        handed = pulls.next_down(pull, copy, below, shared)
         move = handed.value().numpy()
         self.assert_close(
             handed.squares, np.sum(move**2, axis=1, keepdims=True), atol=1e-12
@@ -182,8 +183,8 @@ class HiddenCodeTest(case.TestCase):
             Solver(code_steps=1),
         )
         self.assert_close(move, error, atol=1e-12)
-        handed = subproblems.hand_down(
-            subproblems.pull_of(2 * error, f),
+        handed = pulls.next_down(
+            pulls.of_error(2 * error, f),
             SampleMatrix(tf.eye(4, dtype=tf.float64)),
             f > 0,
             shared_step=False,

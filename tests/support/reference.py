@@ -133,6 +133,53 @@ def iterate(p, s, code_steps=1, jacobi=False, damping=None):
     )
 
 
+def iterate_without_search(p, s, shared):
+    """Lines 5-14, first iteration; a code moves as far as the one above.
+
+    Line 8 goes along its gradient, and is as long as half of the misfit above
+    it: that of all samples together with `shared`, or of each.
+    """
+    num, top = len(p.x), len(p.theta)
+    f = [list(rows) for rows in s.z]
+    hinges = [None] * num
+    pulls = []
+    for i in range(num):
+        if p.margin:
+            wanted = wanted_bits(p.y[i], s.classifier, p.others)
+            hinges[i] = (wanted, p.margin, p.margin_weight)
+        s.z[top][i] = top_code(f[top][i], 0, p.y[i], s.classifier, p.beta)
+        response = p.theta[-1] @ f[top - 1][i]
+        target = 2 * s.z[top][i] - f[top][i]
+        pull = 0.5 * (response > KINK) * (target - response)
+        if p.margin:
+            short = np.maximum(p.margin - wanted * response, 0.0)
+            pull += 0.5 * p.margin_weight * wanted * short * (wanted != 0)
+        pulls.append(pull)
+    for m in range(top - 1, 0, -1):
+        down = [
+            (f[m][i] > KINK) * (p.theta[m].T @ pulls[i]) for i in range(num)
+        ]
+        for i in range(num):
+            group = range(num) if shared else [i]
+            want = sum(pulls[j] @ pulls[j] for j in group)
+            have = sum(down[j] @ down[j] for j in group)
+            s.z[m][i] = f[m][i] + np.sqrt(want / have) * down[i]
+        pulls = [s.z[m][i] - f[m][i] for i in range(num)]
+    for m in range(top):
+        copies = [
+            weight_copy(
+                p.theta[m],
+                f[m][i],
+                2 * s.z[m + 1][i] - f[m + 1][i],
+                p.beta,
+                p.gamma,
+                hinges[i] if m + 1 == top else None,
+            )
+            for i in range(num)
+        ]
+        s.theta[m] = p.gamma / (p.gamma * num + p.alpha_theta) * sum(copies)
+
+
 def wanted_bits(y, classifier, others=0):
     """Sign of a label set's weight on each bit, against the average label.
 

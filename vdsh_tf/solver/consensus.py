@@ -23,7 +23,7 @@ def relative_gamma(sq_norms, solver):
     return tuple(scale * tf.maximum(s, 1e-20) for s in sq_norms)
 
 
-def sums_of(directions, a, top_code, y, weight=None):
+def sums_of(directions, a, top_code, y, weight=None, lengths=None):
     """Sums of a batch. A weight counts a sample as if it came so many times.
 
     Args:
@@ -32,6 +32,7 @@ def sums_of(directions, a, top_code, y, weight=None):
         top_code: [batch, K], z_M.
         y: [batch, C], label vectors.
         weight: [batch, 1] sample weights, or None.
+        lengths: for each layer a scalar that a lacks, or None.
     """
     count = tf.cast(tf.shape(y)[0], y.dtype)
     weighted = top_code
@@ -43,6 +44,8 @@ def sums_of(directions, a, top_code, y, weight=None):
         tf.matmul(direction, move, transpose_a=True)
         for direction, move in zip(directions, a, strict=True)
     ]
+    if lengths is not None:
+        outer = [o * length for o, length in zip(outer, lengths, strict=True)]
     zz = tf.matmul(weighted, top_code, transpose_a=True)
     zy = tf.matmul(weighted, y, transpose_a=True)
     return Sums(count, tuple(outer), zz, zy)

@@ -14,6 +14,7 @@ from vdsh_tf.solver import consensus
 from vdsh_tf.solver import full
 from vdsh_tf.solver import groups
 from vdsh_tf.solver import objective
+from vdsh_tf.solver import pulls
 from vdsh_tf.solver import subproblems
 from vdsh_tf.solver import weight_copies
 from vdsh_tf.solver.records import Trace
@@ -72,27 +73,35 @@ def _one_sweep(theta, classifier, x, y, solver, weight, group):
     directions, sq_norms = _directions(inputs, solver, weight, reduce)
     gamma = _gamma(sq_norms, solver, weight, reduce)
     margin = subproblems.margin_of(y, classifier, solver)
-    pass_down = hand_down if solver.preserve_error_norm else _search_down
-    move, error, squares, *_ = pass_down(
-        theta, classifier, z, response, y, solver, margin, weight, reduce
-    )
+    codes = (theta, classifier, z, response, y, solver, margin)
 
-    if not solver.jacobi:
-        inputs = [x, *(z[m] + move[m] for m in range(1, len(theta)))]
-        directions, sq_norms = _directions(inputs, solver, weight, reduce)
+    if solver.preserve_error_norm:
+        rates = pulls.copy_rates(sq_norms, solver.beta, gamma)
+        move, handed = pulls.hand_down(*codes, rates, weight, reduce)
+        squares = pulls.squares_of(move, handed)
+        a, lengths = pulls.weight_moves(handed)
+        copy = (sq_norms[-1], response[len(theta)], gamma[-1])
+        a.append(pulls.code_move(*copy, move, solver, margin))
+    else:
+        moves, errors = _search_down(*codes, weight, reduce)
+        move, lengths = moves[len(theta)], None
+        squares = [subproblems.row_sum(tf.square(moves[m])) for m in response]
+        if not solver.jacobi:
+            inputs = [x, *(z[m] + moves[m] for m in range(1, len(theta)))]
+            directions, sq_norms = _directions(inputs, solver, weight, reduce)
+        a = _weight_moves(sq_norms, errors, response, gamma, solver, margin)
 
-    a = weight_moves(sq_norms, error, response, gamma, solver, margin)
-    top = len(theta)
-    sums = consensus.sums_of(directions, a, z[top] + move[top], y, weight)
-    residual = objective.mean_lengths([squares[m] for m in response])
+    top_code = z[len(theta)] + move
+    sums = consensus.sums_of(directions, a, top_code, y, weight, lengths)
+    residual = objective.mean_lengths(squares)
     # The dual u_m is the residual z_m - f_m itself.
-    trace = Trace(z[top], residual, solver.beta * residual)
+    trace = Trace(z[len(theta)], residual, solver.beta * residual)
     if group is not None:
         sums, trace, _ = groups.close(group, sums, trace, tf.shape(y)[0])
     return consensus.theta_moves(theta, sums, gamma, solver), sums, trace
 
 
-def weight_moves(sq_norms, error, response, gamma, solver, margin):
+def _weight_moves(sq_norms, error, response, gamma, solver, margin):
     """Line 11. Once the codes are fixed, no layer waits for another.
 
     Args:
@@ -118,41 +127,6 @@ def weight_moves(sq_norms, error, response, gamma, solver, margin):
     ]
 
 
-def hand_down(
-    theta, classifier, z, response, y, solver, margin, weight, reduce=None
-):
-    """Lines 5-9, from the top down, each pull as long as the one above.
-
-    Returns:
-        move: by layer, z_m - f_m.
-        error: by layer, target - response, the target being f + 2 move.
-        squares: by layer, |move|^2 of each sample.
-        pulls: Pull of each layer, {M: ..., 1: ...}.
-    """
-    kernels, top = numbered(theta), len(theta)
-    move, error, squares = {}, {}, {}
-
-    # Lines 5-6. The classification error enters at the top...
-    move[top] = subproblems.solve_top_code(z[top], y, classifier, solver.beta)
-    error[top] = error_of(response[top], move[top])
-    squares[top] = subproblems.row_sum(tf.square(move[top]))
-    pulls = {top: subproblems.pull_of(error[top], response[top], margin)}
-
-    # Lines 8-9. ...and is handed down, one layer at a time.
-    for m in range(top - 1, 0, -1):
-        pulls[m] = subproblems.hand_down(
-            pulls[m + 1],
-            weight_copies.SampleMatrix(kernels[m + 1]),
-            z[m] > subproblems.KINK,
-            solver.shared_step,
-            weight,
-            reduce,
-        )
-        move[m], squares[m] = pulls[m].value(), pulls[m].squares
-        error[m] = error_of(response[m], move[m])
-    return move, error, squares, pulls
-
-
 def _search_down(
     theta, classifier, z, response, y, solver, margin, weight, reduce
 ):
@@ -162,13 +136,14 @@ def _search_down(
     line 11 meets them, at the moved code of the layer below.
 
     Returns:
-        move, error, squares: as `hand_down`.
+        move: by layer, z_m - f_m.
+        error: by layer, target - response, the target being f + 2 move.
     """
     kernels, top = numbered(theta), len(theta)
     move, error = {}, {}
     move[top] = subproblems.solve_top_code(z[top], y, classifier, solver.beta)
     for m in range(top - 1, 0, -1):
-        error[m + 1] = error_of(response[m + 1], move[m + 1])
+        error[m + 1] = subproblems.error_of(response[m + 1], move[m + 1])
         move[m], change = subproblems.solve_hidden_code(
             error[m + 1],
             weight_copies.SampleMatrix(kernels[m + 1]),
@@ -182,9 +157,8 @@ def _search_down(
         if not solver.jacobi:
             response[m + 1] += change
             error[m + 1] -= change
-    error[1] = error_of(response[1], move[1])
-    squares = {m: subproblems.row_sum(tf.square(move[m])) for m in move}
-    return move, error, squares
+    error[1] = subproblems.error_of(response[1], move[1])
+    return move, error
 
 
 def _several_sweeps(theta, classifier, x, y, solver, weight, group):
@@ -245,8 +219,3 @@ def row_sums(values, weight):
     """Sum over samples of each [batch, 1], and their number at the end."""
     ones = tf.ones_like(values[0])
     return [subproblems.total(v, weight) for v in (*values, ones)]
-
-
-def error_of(response, move):
-    """target - response of a layer whose target is f + 2 move."""
-    return 2.0 * move - tf.minimum(response, 0.0)

@@ -13,10 +13,10 @@ from vdsh_tf.solver import consensus
 from vdsh_tf.solver import groups
 from vdsh_tf.solver import objective
 from vdsh_tf.solver import online
+from vdsh_tf.solver import pulls
 from vdsh_tf.solver import subproblems
 from vdsh_tf.solver.records import Trace
 from vdsh_tf.solver.records import Update
-from vdsh_tf.solver.records import numbered
 
 
 def step(theta, classifier, x, y, solver, exact, weight, group) -> Update:
@@ -66,16 +66,19 @@ def _down(theta, classifier, x, y, solver, weight):
 
     Returns:
         What `_close` needs: responses of layers 1 to M, and |x|^2 of their
-            inputs; moves of layers M to 1, and their squares.
+            inputs; the move of the code layer; moves of layers M-1 to 1, and
+            their squares.
         products: see `groups.chain`.
         Vectors in float64 to be added up, see `_unpacked`.
     """
     z, response = online.forward(theta, x)
     margin = subproblems.margin_of(y, classifier, solver)
-    move, _, squares, pulls = online.hand_down(
-        theta, classifier, z, response, y, solver, margin, weight
+    # Rates of copies are known with gamma only, which is of all rows.
+    rates = [1.0] * len(theta)
+    move, handed = pulls.hand_down(
+        theta, classifier, z, response, y, solver, margin, rates, weight
     )
-    top, *below = pulls.values()
+    top, *below = handed.values()
     sq_norms = [subproblems.row_sum(tf.square(z[m])) for m in range(len(theta))]
     sums = tf.stack(online.row_sums(sq_norms, weight))
     products, lengths, pulled = groups.chain(
@@ -85,8 +88,9 @@ def _down(theta, classifier, x, y, solver, weight):
     kept = (
         tuple(response.values()),
         tuple(sq_norms),
-        tuple(move.values()),
-        tuple(squares.values()),
+        move,
+        tuple(pull.value() for pull in below),
+        tuple(pull.squares for pull in below),
     )
     return kept, products, tf.cast(sums, tf.float64), lengths, pulled[None]
 
@@ -107,24 +111,28 @@ def _close(
     weight,
     response,
     sq_norms,
+    move,
     moves,
     squares,
     factors,
     gamma,
 ):
     """Line 11 with lengths of all rows: this worker's Sums, and Trace."""
-    top = len(response)
     # Computed again, which is less to keep than to read.
-    z = {0: x, **numbered(map(tf.nn.relu, response))}
-    response = numbered(response)
-    move, square = {top: moves[0]}, {top: squares[0]}
-    for at, m in enumerate(range(top - 1, 0, -1)):
-        move[m] = factors[at] * moves[at + 1]
-        square[m] = tf.square(factors[at]) * squares[at + 1]
-    error = {m: online.error_of(response[m], move[m]) for m in response}
+    *inputs, embedding = x, *map(tf.nn.relu, response)
+    rates = pulls.copy_rates(sq_norms, solver.beta, gamma)
+    lengths = tf.unstack(factors)[::-1]
+    a = [rate * m for rate, m in zip(rates, moves[::-1], strict=False)]
     margin = subproblems.margin_of(y, classifier, solver)
-    a = online.weight_moves(sq_norms, error, response, gamma, solver, margin)
-    inputs = [z[m] for m in range(top)]
-    sums = consensus.sums_of(inputs, a, z[top] + move[top], y, weight)
-    residual = objective.mean_lengths([square[m] for m in response])
-    return sums, Trace(z[top], residual, solver.beta * residual)
+    copy = (sq_norms[-1], response[-1], gamma[-1])
+    a.append(pulls.code_move(*copy, move, solver, margin))
+    sums = consensus.sums_of(
+        inputs, a, embedding + move, y, weight, [*lengths, 1.0]
+    )
+    squares = [
+        tf.square(length) * square
+        for length, square in zip(lengths, squares[::-1], strict=True)
+    ]
+    squares.append(subproblems.row_sum(tf.square(move)))
+    residual = objective.mean_lengths(squares)
+    return sums, Trace(embedding, residual, solver.beta * residual)

@@ -117,6 +117,11 @@ def total(values, weight=None):
     return tf.reduce_sum(values if weight is None else values * weight)
 
 
+def error_of(response, move):
+    """target - response of a layer whose target is f + 2 move."""
+    return 2.0 * move - tf.minimum(response, 0.0)
+
+
 def solve_hidden_code(
     error,
     copy,
@@ -187,73 +192,6 @@ def solve_hidden_code(
         moved -= length * g
         change -= length * bent
     return moved, change
-
-
-class Pull(NamedTuple):
-    """How far a layer would have its code moved.
-
-    Attributes:
-        direction: [batch, D]; the pull is `length` times it.
-        length: scalar or [batch, 1] > 0.
-        squares: [batch, 1], |length * direction|^2 of each sample.
-    """
-
-    direction: tf.Tensor
-    length: tf.Tensor | float
-    squares: tf.Tensor
-
-    def value(self):
-        return self.length * self.direction
-
-
-def pull_of(error, response, margin=None) -> Pull:
-    """Half the misfit that `solve_hidden_code` starts with.
-
-    Args:
-        error, response, margin: as for `solve_hidden_code`.
-    """
-    pull = tf.where(response > KINK, 0.5 * error, 0.0)
-    if margin is not None:
-        shortfall = margin.shortfall(response)
-        pull += 0.5 * margin.weight * margin.wanted * shortfall
-    return Pull(pull, 1.0, row_sum(tf.square(pull)))
-
-
-def hand_down(
-    pull, copy, active, shared_step, weight=None, reduce=None
-) -> Pull:
-    """The first step of `solve_hidden_code`, without its line search.
-
-    The step goes along the same g, and is as long as the pull of the layer
-    above, half of its misfit. An exact line search gives this length to an
-    identity layer (from a forward start errors are doubled), and another
-    positive factor to other layers, for which it takes a product of its own.
-    One factor per layer is what an optimizer such as Adam divides out again.
-    It is also what one beta per layer could give, so that an error neither
-    vanishes nor explodes on its way down.
-
-    Args:
-        pull: Pull of layer m+1.
-        copy: SampleMatrix of layer m+1.
-        active: [batch, D_m] bool, whether f_m is active.
-        shared_step: whether the lengths are those of all samples together.
-        weight: [batch, 1] sample weights of a shared step, or None.
-        reduce: see `groups.Group`, if the batch is part of a larger one.
-
-    Returns:
-        Pull of layer m, its move z - center. From a forward start it is also
-        what layer m hands down: its misfit is twice its move.
-    """
-    back = copy.rmatvec(pull.direction)
-    g = tf.where(active, pull.length * back, 0.0)
-    squares, want = row_sum(tf.square(g)), pull.squares
-    ratio = tf.math.divide_no_nan(want, squares)
-    if shared_step:
-        sums = total(want, weight), total(squares, weight)
-        if reduce is not None:
-            sums = reduce(list(sums))
-        ratio = tf.math.divide_no_nan(*sums)
-    return Pull(g, tf.sqrt(ratio), ratio * squares)
 
 
 def solve_copy(sq_norm, error, response, beta, gamma, margin=None):
