@@ -81,6 +81,28 @@ def check_memory(
         )
 
 
+def require_memory(
+    need: float, what: str, cure: str = "", kind: type[Exception] = ValueError
+) -> None:
+    """Raises if so much memory is not free.
+
+    Args:
+        need: bytes.
+        what: must fit in memory; the beginning of a sentence.
+        cure: a sentence on what to do instead.
+        kind: of the error.
+    """
+    # Not needed where an index is searched, or a server asked.
+    import psutil
+
+    free = psutil.virtual_memory().available
+    if need > free:
+        raise kind(
+            f"{what} must fit in memory. Needed: {need / 2**30:,.1f} GiB, "
+            f"free: {free / 2**30:,.1f} GiB. {cure}".rstrip()
+        )
+
+
 def _memory():
     """Bytes of memory of this machine; None where nobody says."""
     try:

@@ -5,6 +5,8 @@ One function makes a plain array of each, or says why it cannot. No TensorFlow.
 
 import numpy as np
 
+from vdsh_tf import config
+
 
 def plain(value, name: str) -> np.ndarray:
     """A NumPy array of what a caller gave, or a ValueError.
@@ -49,18 +51,11 @@ def _from_table(value, array):
 
 
 def _dense(value, name):
-    # Not needed where an index is searched, or a server asked.
-    import psutil
-
-    need = np.prod(value.shape, dtype=float) * value.dtype.itemsize
-    free = psutil.virtual_memory().available
-    if need > free:
-        raise ValueError(
-            f"{name} must fit in memory as a dense array. Received: a sparse "
-            f"matrix of shape={value.shape}, {need / 2**30:,.1f} GiB where "
-            f"{free / 2**30:,.1f} GiB are free. Give a `tf.data` dataset whose "
-            "batches are dense."
-        )
+    config.require_memory(
+        np.prod(value.shape, dtype=float) * value.dtype.itemsize,
+        f"{name}, a sparse matrix of shape={value.shape} that is made dense,",
+        "Give a `tf.data` dataset whose batches are dense.",
+    )
     return np.asarray(value.toarray())
 
 

@@ -12,7 +12,8 @@ import zlib
 from collections.abc import Collection
 
 import numpy as np
-import psutil
+
+from vdsh_tf import config
 
 # What a damaged archive or array can raise.
 _DAMAGE = (
@@ -82,9 +83,4 @@ def _check_memory(path, names):
             for info in archive.infolist()
             if info.filename.removesuffix(".npy") in names
         )
-    free = psutil.virtual_memory().available
-    if need > free:
-        raise ValueError(
-            f"its arrays take {need / 2**30:,.1f} GiB, which must fit in "
-            f"memory, where {free / 2**30:,.1f} GiB are free"
-        )
+    config.require_memory(need, "its arrays")

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
-import psutil
 
+from vdsh_tf import config
 from vdsh_tf.search.hamming import HammingIndex
 
 # Rows in memory at a time.
@@ -66,15 +66,11 @@ def fill(
 def check_memory(count: int, bits: int) -> None:
     """Raises if so many codes cannot be in memory, whatever the kind."""
     # The code and its id, and the ids once more while they are joined.
-    need = count * ((bits + 7) // 8 + 16)
-    free = psutil.virtual_memory().available
-    if need > free:
-        raise ValueError(
-            "An index that is not mapped must fit into memory. Received: "
-            f"{count} codes of {bits} bits, which take at least "
-            f"{need / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free. Write a "
-            "mapped index, or use Milvus."
-        )
+    config.require_memory(
+        count * ((bits + 7) // 8 + 16),
+        f"An index of {count} codes of {bits} bits that is not mapped",
+        "Write a mapped index, or use Milvus.",
+    )
 
 
 @contextlib.contextmanager

@@ -3,10 +3,10 @@
 import zipfile
 
 import numpy as np
-import psutil
 import tensorflow as tf
 from absl import logging
 
+from vdsh_tf import config
 from vdsh_tf import files
 from vdsh_tf.solver.records import SampleState
 from vdsh_tf.solver.records import Sums
@@ -18,11 +18,6 @@ def needed_bytes(num_samples: int, dims, itemsize: int = 4) -> int:
     return 5 * num_samples * sum(dims) * itemsize
 
 
-def available_bytes() -> int:
-    """Free memory of this machine."""
-    return psutil.virtual_memory().available
-
-
 def check_memory(
     num_samples: int, dims, itemsize: int = 4, say: bool = True
 ) -> None:
@@ -32,14 +27,14 @@ def check_memory(
         f"5 N sum_m D_m = 5 x {num_samples:,} x {sum(dims):,} numbers of "
         f"{itemsize} bytes = {need / 2**30:.2f} GiB"
     )
-    free = available_bytes()
-    if need > free:
-        raise MemoryError(
-            "The full schedule keeps z, u, a and their last values for every "
-            f"sample, {formula}, which must fit in memory. Available: "
-            f"{free / 2**30:.2f} GiB. Use fewer samples or layers, or "
-            'schedule="online", which keeps nothing per sample.'
-        )
+    config.require_memory(
+        need,
+        "The full schedule keeps z, u, a and their last values for every "
+        f"sample, {formula}, which",
+        'Use fewer samples or layers, or schedule="online", which keeps '
+        "nothing per sample.",
+        kind=MemoryError,
+    )
     if say:
         logging.info("The full schedule will keep %s.", formula)
 
