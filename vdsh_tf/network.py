@@ -15,9 +15,9 @@ def unit_length(x):
     some runtimes flush them and others do not, and a row made of them would
     get another code in each.
     """
-    size = tf.abs(x)
-    x = x * tf.cast(size >= TINY, x.dtype)
-    peak = tf.reduce_max(size, axis=-1, keepdims=True)
+    peak = tf.reduce_max(tf.abs(x), axis=-1, keepdims=True)
+    # Not by the size, which XLA would write down for both its readers.
+    x = x * tf.cast((x >= TINY) | (x <= -TINY), x.dtype)
     x = tf.math.divide_no_nan(x, peak)
     norm = tf.sqrt(tf.reduce_sum(tf.square(x), axis=-1, keepdims=True))
     return tf.math.divide_no_nan(x, norm)

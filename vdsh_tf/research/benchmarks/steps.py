@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from vdsh_tf import optimizers
+from vdsh_tf.config import Solver
 from vdsh_tf.data import datasets
 from vdsh_tf.model import VDSH
 from vdsh_tf.research.baselines import backprop
@@ -15,10 +16,25 @@ from vdsh_tf.research.baselines import backprop
 CLASSES = 10
 
 
-def training_step(dim, layers, width, bits, batch, jit_compile=False):
-    """A compiled function that trains on one fixed batch of random rows."""
+def training_step(
+    dim, layers, width, bits, batch, jit_compile=False, goal="class"
+):
+    """A compiled function that trains on one fixed batch of random rows.
+
+    Args:
+        dim, layers, width, bits, batch: of network and batch.
+        jit_compile: whether XLA compiles the step.
+        goal: "class" predicts labels alone, as back-propagation does here;
+            "search" 32 targets more.
+    """
     model = VDSH(
-        layers, width, bits, CLASSES, grow_from=layers, normalization="unit"
+        layers,
+        width,
+        bits,
+        CLASSES,
+        solver=Solver(goal=goal),
+        grow_from=layers,
+        normalization="unit",
     )
     model.compile(optimizers.adam(1e-5))
     model.build((None, dim))
