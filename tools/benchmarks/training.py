@@ -11,19 +11,20 @@ quality  mAP, P@r2 and R@r2 over training time for VDSH and for the same network
          a grown one.
 cost     seconds per step for 4 to 64 layers and 32 to 1024 units: 3 minutes.
 share    matmul throughput inside a step against a bare loop: 1 minute.
-step     time of a step against that of Keras with Adam, both by XLA on raw
-         rows, on rows that were prepared for Adam, and with the targets of
-         goal search, which Adam does not have: 2 minutes.
+step     time of a step over that of Keras with Adam, both by XLA on raw rows;
+         the same with the targets of goal search, which Adam does not have;
+         and Adam over itself, which says how noisy the machine is. Two steps
+         share a process, because ratios depend on how a process lies in
+         memory; --repeats=5 takes the median over five processes: 12 minutes.
 
 Every setting of VDSH is a flag, as in tools/train.py; with
 --validation_per_class quality is measured on rows held out of the training
 part, to choose a setting. Each writes JSON and a picture to --out and prints a
-table. Times of steps are medians taken in turns in one process; compare ratios,
-not seconds.
+table. Times of steps are medians taken in turns in one process; compare
+ratios, not seconds.
 """
 
 import dataclasses
-import functools
 import os
 import statistics
 import sys
@@ -43,6 +44,12 @@ from vdsh_tf.tools import training_flags
 from vdsh_tf.training.config import TrainingConfig
 
 VDSH = "VDSH (ADMM)"
+# What the two steps of a process are, see `steps.pair`.
+STEP_RIVALS = {
+    "labels": "VDSH / Adam",
+    "search": "VDSH, goal search / Adam",
+    "control": "Adam / Adam",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +101,9 @@ class Args(training_flags.TrainingFlags):
     )
     admm: bool = setting(True, SWITCH, "Train VDSH, too.")
     repeats: int = setting(
-        1, COUNT, "Seeds to take the mean over, from --seed on."
+        1,
+        COUNT,
+        "Seeds to take the mean over, from --seed on; of a step, processes.",
     )
 
     def write(self, name: str, data) -> None:
@@ -284,45 +293,32 @@ def share(layers: int, width: int, batch: int) -> dict:
 
 def measure_step(args: Args) -> None:
     """A step of VDSH over one of Keras with Adam, in turns."""
-    from vdsh_tf.research.benchmarks import steps
-
     rows = []
     width = args.settings.network.width
     for layers in args.depths or (4, 8, 16, 48):
-        shape = (784, layers, width, 64, 256)
-        vdsh = functools.partial(steps.training_step, *shape, jit_compile=True)
-        adam = functools.partial(steps.backprop_step, *shape, jit_compile=True)
-        seconds = steps.seconds_each(
-            {
-                "vdsh": vdsh(),
-                "vdsh, goal search": vdsh(goal="search"),
-                "adam": adam(),
-                "adam again": adam(),
-                "adam, rows prepared": adam(prepared=True),
-            },
-            rounds=41,
-        )
-        ratios = {n: seconds["vdsh"] / seconds[n] for n in seconds}
-        rows.append(
-            {
-                "layers": layers,
-                "width": width,
-                "seconds": seconds,
-                "ratios": ratios,
-            }
-        )
-        shown = ", ".join(
-            f"{ratios[name]:.3f} of {name}'s {1e3 * seconds[name]:.2f} ms"
-            for name in list(seconds)[2:]
-        )
-        search = seconds["vdsh, goal search"] / seconds["adam"]
-        print(
-            f"{layers} x {width}, batch 256: VDSH "
-            f"{1e3 * seconds['vdsh']:.2f} ms, {shown}; with the 32 targets "
-            f"of goal search {search:.3f} of adam's",
-            flush=True,
-        )
+        row = {"layers": layers, "width": width}
+        for rival in STEP_RIVALS:
+            found = [
+                memory_alone("pair", (784, layers, width, 64, 256), rival)
+                for _ in range(args.repeats)
+            ]
+            ratios = [pair["first"] / pair["second"] for pair in found]
+            row[rival] = {"seconds": found, "ratios": ratios}
+            shown = " ".join(f"{r:.3f}" for r in sorted(ratios))
+            print(
+                f"{layers} x {width}, batch 256, {STEP_RIVALS[rival]}: "
+                f"{statistics.median(ratios):.3f} (processes: {shown})",
+                flush=True,
+            )
+        rows.append(row)
     args.write("step", rows)
+
+
+def memory_alone(function: str, *args) -> dict:
+    """Calls a function of the steps' module in a process of its own."""
+    from vdsh_tf.research.benchmarks import memory
+
+    return memory.alone("vdsh_tf.research.benchmarks.steps", function, *args)
 
 
 def measure_scan() -> dict:

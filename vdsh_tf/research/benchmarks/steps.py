@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from vdsh_tf import optimizers
 from vdsh_tf.config import Solver
-from vdsh_tf.data import datasets
 from vdsh_tf.model import VDSH
 from vdsh_tf.research.baselines import backprop
 
@@ -42,30 +41,45 @@ def training_step(
     return _compiled(model, (x, y), "objective", jit_compile)
 
 
-def backprop_step(
-    dim, layers, width, bits, batch, jit_compile=False, prepared=False
-):
+def backprop_step(dim, layers, width, bits, batch, jit_compile=False):
     """The same network and batch in plain Keras, by Adam.
+
+    Its first layer scales raw rows to unit length, as VDSH's encoder does.
 
     Args:
         dim, layers, width, bits, batch: of network and batch.
         jit_compile: whether XLA compiles the step.
-        prepared: whether rows have unit length before the step; otherwise the
-            network's first layer sees to it, as VDSH's does.
     """
     model = backprop.build(dim, CLASSES, layers, width, bits, "looks_linear")
     x, y = _batch(dim, batch)
-    if prepared:
-        x = datasets.unit_rows(x)
-    else:
-        first = keras.layers.UnitNormalization()
-        model = keras.Sequential([keras.Input((dim,)), first, *model.layers])
+    first = keras.layers.UnitNormalization()
+    model = keras.Sequential([keras.Input((dim,)), first, *model.layers])
     model.compile(
         keras.optimizers.Adam(1e-5),
         loss=backprop.half_squared_error,
         metrics=["accuracy"],
     )
     return _compiled(model, (x, tf.one_hot(y, CLASSES)), "loss", jit_compile)
+
+
+def pair(shape, rival) -> dict:
+    """Seconds of a step of VDSH and one of Adam, both by XLA, in turns.
+
+    Args:
+        shape: dim, layers, width, bits, batch.
+        rival: "labels": both predict labels alone; "search": VDSH has the
+            targets of goal search, too; "control": Adam in place of VDSH.
+
+    Returns:
+        Medians as `first` and `second`.
+    """
+    if rival == "control":
+        first = backprop_step(*shape, jit_compile=True)
+    else:
+        goal = "search" if rival == "search" else "class"
+        first = training_step(*shape, jit_compile=True, goal=goal)
+    second = backprop_step(*shape, jit_compile=True)
+    return seconds_each({"first": first, "second": second}, rounds=41)
 
 
 def _batch(dim, batch):
