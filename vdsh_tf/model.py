@@ -272,9 +272,12 @@ class VDSH(entries.CheckedModel, StepMetrics, Replicated):
         """Learns what codes predict beside the labels, once."""
         if self.projection is None or np.any(self.projection):
             return
-        rows, weight = data.sample(normalization.MOST_ROWS)
+        most = normalization.most_rows(data.width)
+        rows, labels, weight = data.sample(most)
         rows = np.asarray(self.encoder.normalize(rows))
-        found = preservation.projection(rows, self.solver, weight)
+        if not preservation.linear(rows, labels):
+            labels = None
+        found = preservation.projection(rows, self.solver, weight, labels)
         self.projection.assign(found[0])
         self.offset.assign(found[1])
 
