@@ -12,7 +12,9 @@ class ClassId(method.Method):
     """One-hot code of the class that a logistic regression gives.
 
     A row of several labels gets a bit for each label that is likelier than
-    not, or for the likeliest one. Bits beyond the classes stay off.
+    not, or for the likeliest one. Each bit is repeated as often as the code
+    has room for it, so that a ball of radius 2 holds one class; bits beyond
+    that stay off.
 
     Attributes:
         scores: function of unit-length rows, [n, d] -> [n, C], after `fit`.
@@ -65,6 +67,7 @@ class ClassId(method.Method):
 
     def _padded(self, bits):
         out = np.full((len(bits), self.bits), -1.0, np.float32)
+        bits = np.repeat(bits, self.bits // bits.shape[1], axis=1)
         out[:, : bits.shape[1]][bits] = 1.0
         return out
 

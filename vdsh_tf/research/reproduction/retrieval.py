@@ -22,7 +22,7 @@ MAPPED = ("vdsh", "sdh")
 def bits_of(name: str, data: str, budget: str) -> tuple[int, ...]:
     """Code lengths at which a method runs; empty where it does not."""
     if name in methods.TRIVIAL:
-        # Bits beyond the classes are off: every length is the same code.
+        # A longer code repeats the same bits.
         return (64,)
     slow = name in methods.SUBSET or name in methods.DEEP
     if data == "cifar10_gist" and name in methods.DEEP:
