@@ -67,6 +67,12 @@ class Args:
     unseen_classes: str | None = setting(
         None, ANY, "Classes that are not trained on, such as 7,8,9."
     )
+    validation_per_class: int | None = setting(
+        None,
+        COUNT,
+        "Measure on this many rows of each class, held out of the training "
+        "part, in the queries' place, to choose settings by.",
+    )
     out: str = setting(
         "runs/sweep", ANY, "Folder for the runs.", flag=flags.FOLDER
     )
@@ -85,6 +91,8 @@ class Args:
             queries_per_class=self.queries_per_class,
             train_per_class=self.train_per_class,
             unseen_classes=self.unseen_classes,
+            validation_per_class=self.validation_per_class or 0,
+            on_validation=self.validation_per_class is not None,
         )
 
 
@@ -202,8 +210,9 @@ def sweep(args: Args) -> None:
     print(f"\nmean (standard deviation) over seeds {seeds}")
     first = next(iter(found.values()))[0]
     second = "trained" in first
-    if second:
-        print(f"protocol {first['protocol']}: among items never trained on")
+    where = "items never trained on" if second else "what was trained on"
+    # Runs of 0.1.0 know no other protocol than the paper's.
+    print(f"protocol {first.get('protocol', 'paper')}: among {where}")
     titles = ["mAP", "P@r2", "R@r2", *(["trained on"] if second else [])]
     heads = " ".join(f"{title:14}" for title in titles)
     print(f"{'method':14} {'bits':>4}  {heads} s")

@@ -7,12 +7,14 @@ import tensorflow as tf
 from absl.testing import absltest
 from absl.testing import parameterized
 
+from tests.solver import full_test
 from tests.support import case
 from tests.support import problems
 from tests.support import reference
 from vdsh_tf.config import Solver
 from vdsh_tf.solver import online
 from vdsh_tf.solver import preservation
+from vdsh_tf.solver import subproblems
 
 
 def _solver(rank=3, weight=0.2):
@@ -140,39 +142,100 @@ class LinearTest(case.TestCase):
         self.assertFalse(preservation.linear(*_labelled(12)))
 
 
+def _problem(several, margin=0.0, **settings):
+    """A problem whose last two targets are no labels."""
+    problem = reference.make_problem(num_classes=5, seed=2)
+    rng = np.random.default_rng(3)
+    p, offset = rng.normal(size=(6, 2)), rng.normal(size=2)
+    labels = problem.y[:, :3]
+    if several:
+        labels = (rng.random(labels.shape) < 0.5).astype(np.float64)
+    y = preservation.targets(labels, problem.x, p, offset).numpy()
+    return dataclasses.replace(
+        problem, y=y, margin=margin, margin_weight=0.4, others=2, **settings
+    )
+
+
+_PRESERVE = {"preserve": 0.1, "preserve_rank": 2}
+
+
+def _step(problem, exact, **settings):
+    """One online step from the problem's weights."""
+    solver = problems.solver_of(problem, "online", **_PRESERVE, **settings)
+    theta, classifier = problems.weights_of(problem)
+    y = tf.constant(problem.y)
+    update = online.step(theta, classifier, problem.x, y, solver, exact)
+    moved = zip(theta, update.theta, strict=True)
+    return [kernel - move for kernel, move in moved], update
+
+
 class StepTest(case.TestCase):
-    @parameterized.parameters(0.0, 0.3)
-    def test_step_with_more_targets_matches_dense_algorithm(self, margin):
-        problem = reference.make_problem(num_classes=5, seed=2)
-        rng = np.random.default_rng(3)
-        p, offset = rng.normal(size=(6, 2)), rng.normal(size=2)
-        labels = problem.y[:, :3]
-        y = preservation.targets(labels, problem.x, p, offset).numpy()
-        self.assert_close(y[:, 3:], problem.x @ p - offset, atol=1e-12)
-        self.assert_equal(y[:, :3], labels)
-        problem = dataclasses.replace(
-            problem, y=y, margin=margin, margin_weight=0.4, others=2
-        )
+    def test_targets_stand_beside_labels(self):
+        rng = np.random.default_rng(0)
+        x, y = rng.normal(size=(7, 4)), rng.integers(0, 2, (7, 3)) * 1.0
+        p, offset = rng.normal(size=(4, 2)), rng.normal(size=2)
+        got = preservation.targets(y, x, p, offset).numpy()
+        self.assert_close(got[:, 3:], x @ p - offset, atol=1e-12)
+        self.assert_equal(got[:, :3], y)
+
+    @parameterized.product(several=(False, True), margin=(0.0, 0.3))
+    def test_step_matches_dense_algorithm(self, several, margin):
+        problem = _problem(several, margin)
         want = reference.start(problem)
         reference.iterate(problem, want, jacobi=True)
-        solver = problems.solver_of(
+        theta, update = _step(problem, True, shared_step=False, jacobi=True)
+        for mine, dense in zip(theta, want.theta, strict=True):
+            self.assert_close(mine, dense.T, atol=1e-10)
+        classifier = tf.constant(problem.classifier) - update.classifier
+        self.assert_close(classifier, want.classifier, atol=1e-10)
+
+    @parameterized.product(
+        several=(False, True), margin=(0.0, 0.3), shared=(False, True)
+    )
+    def test_step_without_searches_matches(self, several, margin, shared):
+        # A large gamma: no copy moves as far as the ReLU's kink.
+        problem = _problem(several, margin, gamma=1e4)
+        want = reference.start(problem)
+        reference.iterate_without_search(problem, want, shared)
+        theta, _ = _step(
             problem,
-            "online",
-            shared_step=False,
+            False,
             jacobi=True,
-            preserve=0.1,
-            preserve_rank=2,
+            shared_step=shared,
+            preserve_error_norm=True,
         )
-        theta, classifier = problems.weights_of(problem)
-        update = online.step(
-            theta, classifier, problem.x, tf.constant(y), solver, True
+        before = problem.theta
+        for mine, dense, old in zip(theta, want.theta, before, strict=True):
+            moved = np.abs(dense - old).max()
+            self.assertGreater(moved, 1e-7)
+            self.assert_close(mine, dense.T, atol=1e-9 * moved)
+
+    @parameterized.product(
+        several=(False, True), margin=(0.0, 0.3), batch_size=(12, 5)
+    )
+    def test_full_schedule_matches(self, several, margin, batch_size):
+        problem = _problem(several, margin)
+        want = reference.train(problem, 3)
+        got = full_test.train(problem, 3, batch_size, **_PRESERVE).weights
+        for mine, dense in zip(got.theta, want.theta, strict=True):
+            self.assert_close(mine, dense.T, atol=1e-10)
+        self.assert_close(got.classifier, want.classifier, atol=1e-10)
+
+    @parameterized.parameters(False, True)
+    def test_margin_counts_targets_as_they_are(self, several):
+        problem = _problem(several)
+        got = subproblems.wanted_bits(
+            tf.constant(problem.y), tf.constant(problem.classifier), 2
         )
-        pairs = zip(theta, update.theta, want.theta, strict=True)
-        for kernel, move, dense in pairs:
-            self.assert_close(kernel - move, dense.T, atol=1e-10)
-        self.assert_close(
-            classifier - update.classifier, want.classifier, atol=1e-10
-        )
+        want = [
+            reference.wanted_bits(y, problem.classifier, 2) for y in problem.y
+        ]
+        self.assert_equal(got, want)
+        labels_alone = [
+            reference.wanted_bits(y[:3], problem.classifier[:, :3])
+            for y in problem.y
+        ]
+        self.assertTrue(np.any(np.array(want) != labels_alone))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import json
 import os
 
 from absl.testing import absltest
+from absl.testing import parameterized
 
 from tests.support import tool_runner
 from tests.support.tool_runner import run_tool
@@ -55,6 +56,28 @@ class SweepTest(tool_runner.ToolTestCase):
             "^error: sweep/digits-8bits-seed0 must have the settings of this "
             "sweep.*Give another --out",
         )
+
+    @parameterized.parameters(
+        ((), "protocol paper: among what was trained on", False),
+        (("--train_per_class=30",), "protocol train_per_class=30: among", True),
+        (("--unseen_classes=7,8,9",), "unseen_classes=7,8,9: among", True),
+        (
+            ("--unseen_classes=7,8,9", "--validation_per_class=10"),
+            "unseen_classes=7,8,9-validation: among items never",
+            True,
+        ),
+    )
+    def test_table_names_the_protocol(self, flags, said, second):
+        text, error = run_tool("sweep", *FLAGS, "--against=lsh", *flags)
+        self.assertIsNone(error)
+        self.assertIn(said, text)
+        for path in ("digits-8bits-seed0/metrics", "digits-lsh-8bits-seed0"):
+            with open(f"sweep/{path}.json") as f:
+                found = json.load(f)
+            self.assertIn(found["protocol"], text)
+            self.assertEqual("trained" in found, second)
+            if second:
+                self.assertIn(f"{found['trained']['map']:.4f}", text)
 
     def test_unknown_method(self):
         _, error = run_tool("sweep", *FLAGS, "--against=sbh")

@@ -83,10 +83,12 @@ def benchmark(args: Args) -> None:
 
     found: dict[str, list[dict]] = {}
     for seed in args.seeds:
-        config = TrainingConfig(source=args.source).replace(seed=seed)
+        # Who holds rows out wants to choose by them.
+        chosen = args.source.on_validation or args.source.validation_per_class
+        config = TrainingConfig(source=args.source).replace(
+            seed=seed, on_validation=bool(chosen)
+        )
         split = trainer.load_data(config)
-        if config.source.validation_per_class:
-            split = split.validation_split()
         for name, measure in methods(args, seed):
             result = measure(split)
             found.setdefault(name, []).append(result)
@@ -123,6 +125,7 @@ def fit_alone(args: Args, layers: int, seed: int, split) -> dict:
     import keras
 
     from vdsh_tf import VDSH
+    from vdsh_tf.evaluation import splits
     from vdsh_tf.training import trainer
 
     keras.utils.set_random_seed(seed)
@@ -140,21 +143,11 @@ def fit_alone(args: Args, layers: int, seed: int, split) -> dict:
     seconds = time.perf_counter() - start
     keras.backend.clear_session()
     result = trainer.evaluate(model, split)
-    result["cosine"] = embedding_map(model, split)
-    return {**result, "seconds": seconds}
-
-
-def embedding_map(model, split) -> float:
-    """mAP of the embedding by cosine: a bound for its codes."""
-    from vdsh_tf.evaluation import cosine
-
-    def embed(x):
-        return model.predict(x, batch_size=1024, verbose=0)
-
-    query, database = split.query, split.database
-    return cosine.cosine_map(
-        embed(query.x), query.y, embed(database.x), database.y
+    bound = splits.evaluate_cosine(
+        lambda x: model.predict(x, batch_size=1024, verbose=0), split
     )
+    result["cosine"] = bound["map"]
+    return {**result, "seconds": seconds}
 
 
 def fit_rival(args: Args, name: str, seed: int, split, scaled: bool) -> dict:
@@ -180,12 +173,11 @@ def fit_rival(args: Args, name: str, seed: int, split, scaled: bool) -> dict:
 
 def raw_cosine(split) -> dict:
     """The bound without any code: the features as they come, by cosine."""
-    from vdsh_tf.evaluation import cosine
+    from vdsh_tf.evaluation import splits
 
     start = time.perf_counter()
-    query, database = split.query, split.database
-    found = cosine.cosine_map(query.x, query.y, database.x, database.y)
-    return {"map": found, "seconds": time.perf_counter() - start}
+    found = splits.evaluate_cosine(lambda x: x, split)
+    return {**found, "seconds": time.perf_counter() - start}
 
 
 def report(found: dict[str, list[dict]]) -> None:

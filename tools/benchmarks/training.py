@@ -159,9 +159,9 @@ def quality_lines(args: Args, config: TrainingConfig, baselines) -> dict:
     from vdsh_tf.research.benchmarks import quality
     from vdsh_tf.training import trainer
 
-    split = trainer.load_data(config)
     if config.source.validation_per_class:
-        split = split.validation_split()
+        config = config.replace(on_validation=True)
+    split = trainer.load_data(config)
     lines = {}
 
     def keep(name, points):

@@ -39,7 +39,8 @@ class Split:
         image_shape: (height, width, channels) if rows are the pixels of
             pictures, else None.
         protocol: "paper", or that of `protocols` with its value, such as
-            "train_per_class=500".
+            "train_per_class=500"; "-validation" follows where queries are
+            validation rows.
         unseen: what is searched in, if it is not what was trained on.
         trained_query: queries of the classes that were trained on, if
             `query` has others.
@@ -93,9 +94,13 @@ class Split:
             return dataclasses.replace(
                 _without_classes(self, self.validation, self.train, held),
                 validation=empty,
+                protocol=f"{self.protocol}-validation",
             )
         return dataclasses.replace(
-            self, query=self.validation, validation=empty
+            self,
+            query=self.validation,
+            validation=empty,
+            protocol=f"{self.protocol}-validation",
         )
 
     def train_batches(

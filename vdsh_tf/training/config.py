@@ -91,6 +91,13 @@ class Source:
     validation_share: float = setting(
         0.0, _SHARE, "Likewise, held out of the training part."
     )
+    on_validation: bool = setting(
+        False,
+        SWITCH,
+        "Whether validation rows take the queries' place, to choose settings "
+        "by, under the same protocol: some trained classes then take that of "
+        "the unseen ones and are not trained on.",
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -65,6 +65,15 @@ def results_table(result: dict) -> str:
         protocol, other = result["protocol"], result["trained"]["map"]
         lines.insert(0, f"  protocol {protocol}: among items never trained on")
         lines.insert(2, f"  {'mAP among those trained on':32} {other:8.4f}")
+    held_out, trained = result.get("held_out", {}).values() or (None, None)
+    if held_out not in (None, result["map"]):
+        lines += [
+            f"  {'mAP of validation, held-out rows':32} {held_out:8.4f}",
+            f"  {'mAP of validation, trained rows':32} {trained:8.4f}",
+        ]
+    if "database" in result:
+        share = result["distinct_codes"] / result["database"]
+        lines.append(f"  {'share of distinct codes':32} {share:8.4f}")
     return "\n".join(lines)
 
 

@@ -24,6 +24,7 @@ from vdsh_tf.evaluation import plots
 from vdsh_tf.evaluation import splits
 from vdsh_tf.model import VDSH
 from vdsh_tf.solver import schedules
+from vdsh_tf.training import held_out
 from vdsh_tf.training import provenance
 from vdsh_tf.training import runs
 from vdsh_tf.training import team as team_lib
@@ -101,7 +102,7 @@ def load_data(
             f"for data that is there; {source.data} stays on disk. Use "
             'schedule="online".'
         )
-    return datasets.load(
+    split = datasets.load(
         source.data,
         data_dir=data_dir or source.data_dir,
         path=path or source.path,
@@ -113,6 +114,7 @@ def load_data(
         validation_share=source.validation_share,
         seed=config.seed,
     )
+    return split.validation_split() if source.on_validation else split
 
 
 def build_model(config: TrainingConfig, num_classes: int) -> VDSH:
@@ -228,7 +230,7 @@ def _train(directory, split, verbose, team=None):
     stopwatch = Stopwatch(float(rows[-1]["seconds"]) if rows else 0.0)
     callbacks = [stopwatch]
     if len(split.validation):
-        callbacks.append(RetrievalEvaluation(split.validation, searched(split)))
+        callbacks.append(RetrievalEvaluation(*held_out.search(split)))
     if team is not None and not model.algorithm.takes_optimizer:
         callbacks.append(StateRecord(directory, team))
     if team is None or team.is_chief:
@@ -241,13 +243,6 @@ def _train(directory, split, verbose, team=None):
     if team is None:
         return finish(directory, model, split, rows)
     return team.from_chief(lambda: finish(directory, model, split, rows))
-
-
-def searched(split: datasets.Split) -> datasets.Part:
-    """What validation rows search in: rows of their classes."""
-    if split.trained_query is not None:
-        return split.train
-    return split.train if split.unseen is None else split.unseen
 
 
 def evaluate(model: VDSH, split: datasets.Split) -> dict:
@@ -292,9 +287,12 @@ def finish(directory, model, split, rows) -> dict:
         "layers": _layers(model),
         "width": model.encoder.width,
     }
-    trained = result.get("trained", {}).get("map")
+    gap = held_out.gap(model, split, result)
+    if gap is not None:
+        result["held_out"] = gap._asdict()
+    unknown, known = gap or (result["map"], None)
     for sentence in advice.sentences(
-        result["distinct_codes"], result["database"], result["map"], trained
+        result["distinct_codes"], result["database"], unknown, known
     ):
         logging.warning(sentence)
     directory.write_json("metrics.json", result)

@@ -36,7 +36,7 @@ class ToolTest(case.TestCase):
             "--budget=smoke",
             "--features_dir=nowhere",
         )
-        self.assertRegex(error, "^error: 5 points could not be computed")
+        self.assertRegex(error, "^error: 6 points could not be computed")
         self.assertIn("nowhere/cifar10_cnn128.npz", error)
         self.assertIn("wrote runs/reproduce/REPORT.md", out)
         os.chdir("runs/reproduce")

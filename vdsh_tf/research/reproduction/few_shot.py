@@ -20,7 +20,7 @@ from vdsh_tf.research.reproduction.tasks import Task
 from vdsh_tf.training.config import TrainingConfig
 
 DATA = "cifar10_cnn"
-METHODS = ("vdsh", "sdh", "fasthash", "ksh", "cca_itq")
+METHODS = ("vdsh", "sdh", "fasthash", "ksh", "cca_itq", "class_id")
 BITS = 64
 PER_CLASS = 10
 DRAWS = {"smoke": 1, "small": 3, "full": 10}

@@ -9,6 +9,7 @@ from vdsh_tf.research.reproduction import layers
 from vdsh_tf.research.reproduction import multilabel
 from vdsh_tf.research.reproduction import retrieval
 from vdsh_tf.research.reproduction import timing
+from vdsh_tf.research.reproduction import unseen
 from vdsh_tf.research.reproduction.tasks import BUDGETS
 from vdsh_tf.research.reproduction.tasks import Figure
 
@@ -25,6 +26,8 @@ FIGURES: dict[str, Figure] = {
         multilabel.FIGURE,
         few_shot.FIGURE,
         backprop.FIGURE,
+        unseen.ITEMS_FIGURE,
+        unseen.CLASSES_FIGURE,
     )
 }
 

@@ -16,11 +16,18 @@ SUBSET = ("ksh", "bre", "mlh", "fasthash")
 DEEP = ("dsrh", "dsch", "drsch")
 SHALLOW = (*SUBSET, *CLOSED)
 ALL = ("vdsh", *SHALLOW[::-1], *DEEP)
+# No hashing: the least that it must beat.
+TRIVIAL = ("class_id",)
 # Settings of a budget that are not the methods' own.
 OPTIONS = {
     **{(name, "smoke"): {"steps": 5} for name in (*DEEP, "mlh")},
     **{(name, "small"): {"steps": 700} for name in DEEP},
     ("fasthash", "smoke"): {"trees": 5},
+    ("class_id", "smoke"): {"steps": 50},
+    ("backprop", "smoke"): {"layers": 4, "width": 64, "epochs": 1},
+    # The depth and the rate that did best on validation rows of MNIST.
+    ("backprop", "small"): {"layers": 8, "learning_rate": 2e-3},
+    ("backprop", "full"): {"layers": 8, "learning_rate": 2e-3},
 }
 # Rows to train on and search in; None is all.
 ROWS = {"smoke": 2000, "small": None, "full": None}
@@ -43,6 +50,7 @@ _COSTS = {
     "dsrh": 25,
     "dsch": 25,
     "drsch": 25,
+    "class_id": 10,
 }
 
 
@@ -132,11 +140,11 @@ def split_for(library, data: str, name: str, rows: int | None):
     return library.split(data, rows)
 
 
-def method_fit(name: str, bits: int, options: dict):
+def method_fit(name: str, bits: int, options: dict, seed: int = 0):
     """A function that trains a method on a split, see `training`."""
 
     def fit(split):
-        method = registry.make(name, bits, 0, **options)
+        method = registry.make(name, bits, seed, **options)
         start = time.perf_counter()
         method.fit(split.train.x, split.train.y)
         seconds = time.perf_counter() - start

@@ -57,22 +57,31 @@ class Library:
         self.features_dir = features_dir or os.environ.get("VDSH_FEATURES_DIR")
         self.paths = {k: v for k, v in (paths or {}).items() if v}
         self.seed = seed
-        self._splits: dict[str, datasets.Split | MissingDataError] = {}
+        self._splits: dict[tuple, datasets.Split | MissingDataError] = {}
 
-    def split(self, name: str, rows: int | None = None) -> datasets.Split:
+    def split(
+        self, name: str, rows: int | None = None, **protocol
+    ) -> datasets.Split:
         """A data set with at most `rows` rows to train on and search in.
+
+        Args:
+            name: of a data set.
+            rows: None for all.
+            protocol: of `datasets.load`: `train_per_class`,
+                `unseen_classes`, another `seed`.
 
         Raises:
             MissingDataError: says which data, and how to get it.
         """
-        if name not in self._splits:
+        key = name, *sorted(protocol.items())
+        if key not in self._splits:
             try:
-                self._splits[name] = self._load(name)
+                self._splits[key] = self._load(name, protocol)
             except (OSError, RuntimeError, ValueError) as error:
-                self._splits[name] = MissingDataError(
+                self._splits[key] = MissingDataError(
                     f"{TITLES.get(name, name)}: {error}"
                 )
-        found = self._splits[name]
+        found = self._splits[key]
         if isinstance(found, MissingDataError):
             raise found
         return limited(found, rows, self.seed)
@@ -92,14 +101,15 @@ class Library:
             validation=shaped(split.validation),
         )
 
-    def _load(self, name):
+    def _load(self, name, protocol):
+        protocol = {"seed": self.seed, **protocol}
         if name not in FILES:
-            return datasets.load(name, data_dir=self.data_dir, seed=self.seed)
+            return datasets.load(name, data_dir=self.data_dir, **protocol)
         split = datasets.load(
             "npz",
             path=self._path(name),
             queries_per_class=FILES[name][2],
-            seed=self.seed,
+            **protocol,
         )
         return dataclasses.replace(split, name=name)
 
@@ -120,8 +130,17 @@ class Library:
 
 
 def limited(split, rows: int | None, seed: int) -> datasets.Split:
-    """The split with fewer rows to train on, drawn evenly over classes."""
-    if rows is None or rows >= len(split.train):
-        return split
-    index = method.draw_subset(split.train.y, rows, seed)
-    return dataclasses.replace(split, train=split.train.take(index))
+    """The split with fewer rows, drawn evenly over classes.
+
+    At most `rows` are trained on, and as many searched in where those are
+    others.
+    """
+
+    def some(part):
+        if part is None or rows is None or rows >= len(part):
+            return part
+        return part.take(method.draw_subset(part.y, rows, seed))
+
+    return dataclasses.replace(
+        split, train=some(split.train), unseen=some(split.unseen)
+    )

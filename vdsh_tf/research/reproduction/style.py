@@ -22,6 +22,10 @@ COLORS = {
     "backprop": "#3b5bdb",
     "backprop_he": "#74a9ff",
     "backprop_grown": "#0b2a6f",
+    "class_id": "#e7b416",
+    "vdsh_class": "#555555",
+    "embedding": "#a0d6b4",
+    "raw": "#d8c3a5",
 }
 TITLES = {
     "vdsh": "VDSH",
@@ -39,6 +43,10 @@ TITLES = {
     "backprop": "back-propagation",
     "backprop_he": "back-propagation, He start",
     "backprop_grown": "back-propagation, grown depth",
+    "class_id": "class, one-hot",
+    "vdsh_class": "VDSH, goal class",
+    "embedding": "VDSH's embedding, cosine",
+    "raw": "raw features, cosine",
 }
 MARKERS = dict(
     zip(
@@ -59,6 +67,10 @@ MARKERS = dict(
             "*",
             "H",
             "8",
+            "4",
+            "1",
+            "2",
+            "3",
         ),
         strict=True,
     )
