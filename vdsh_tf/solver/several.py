@@ -119,7 +119,8 @@ def _close(
 ):
     """Line 11 with lengths of all rows: this worker's Sums, and Trace."""
     # Computed again, which is less to keep than to read.
-    *inputs, embedding = x, *map(tf.nn.relu, response)
+    codes = [x, *[tf.nn.relu(r) for r in response]]
+    inputs, embedding = codes[:-1], codes[-1]
     rates = pulls.copy_rates(sq_norms, solver.beta, gamma)
     lengths = tf.unstack(factors)[::-1]
     a = [rate * m for rate, m in zip(rates, moves[::-1], strict=False)]
