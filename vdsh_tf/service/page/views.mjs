@@ -54,7 +54,7 @@ export function tile(hit, { colors, label, picture, choose, compare }) {
     swatch.style.background = colors.get(name);
     text.append(swatch);
   }
-  text.append(caption);
+  text.append(picture || name === undefined ? caption : `${label} ${caption}`);
   line.append(text, make("span", { className: "bits", textContent: plural(hit.distance, "bit") }));
   const button = make("button", { className: "hit", type: "button" });
   button.dataset.id = hit.id;
@@ -66,7 +66,11 @@ export function tile(hit, { colors, label, picture, choose, compare }) {
     picture.then((address) => { image.src = address; });
     button.append(image);
   } else {
-    button.append(make("span", { className: "payload", textContent: describe(hit.payload) }));
+    // Its label stands below, with the colour that it has on the map.
+    const { [label]: _, ...rest } = hit.payload ?? {};
+    const parts = name === undefined ? [] : [`Item ${hit.id}`];
+    if (name === undefined || Object.keys(rest).length) parts.push(describe(rest));
+    button.append(make("span", { className: "payload", textContent: parts.join(": ") }));
   }
   button.append(line);
   button.addEventListener("click", () => choose(hit.id));
