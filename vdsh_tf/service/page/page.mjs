@@ -107,11 +107,12 @@ function choose(id) {
 }
 
 async function chosen(id) {
-  query = { id };
+  const mine = { id };
+  query = mine;
   if (pad) pad.clear();
   find("hint").hidden = true;
   const { payload } = await source.item(id);
-  const address = await pictureOf(id);
+  const address = await Promise.resolve(pictureOf(id)).catch(() => null);
   const image = find("chosen").querySelector("img");
   image.hidden = !address;
   if (address) image.src = address;
@@ -121,9 +122,12 @@ async function chosen(id) {
   if (pad && address) {
     const picture = new Image();
     picture.src = address;
-    await picture.decode().then(() => pad.show(picture), () => {});
-    find("chosen").hidden = true;
-    find("hint").hidden = true;
+    const there = await picture.decode().then(() => true, () => false);
+    // Somebody draws already.
+    if (query !== mine) return;
+    if (there) pad.show(picture);
+    find("chosen").hidden = there;
+    image.hidden = !there;
   }
   for (const button of find("list").querySelectorAll("button")) {
     button.ariaPressed = String(Number(button.dataset.id) === id);
@@ -279,8 +283,8 @@ async function start() {
   find("another").hidden = !ids.length;
   find("hits").replaceChildren(emptyHint());
   // An example says more than an empty page.
-  if (ids.length) await choose(ids[0]);
-  find("hint").hidden = false;
+  if (ids.length && await source.item(ids[0]).catch(() => null)) await choose(ids[0]);
+  if (!query?.row) find("hint").hidden = false;
   document.documentElement.dataset.state = "ready";
 }
 
