@@ -99,12 +99,13 @@ def see(address: str, clock: Clock) -> str:
 def main() -> None:
     javascript.packages()
     clock = Clock()
+    # What it installs takes a while to remove: that is not part of it.
     with tempfile.TemporaryDirectory() as folder:
         print(walk(folder, clock))
-    for step, seconds in clock.seconds.items():
-        print(f"{seconds:6.1f} s  {step}")
-    total = sum(clock.seconds.values())
-    print(f"{total:6.1f} s  from clone to neighbours")
+        for step, seconds in clock.seconds.items():
+            print(f"{seconds:6.1f} s  {step}")
+        total = sum(clock.seconds.values())
+        print(f"{total:6.1f} s  from clone to neighbours", flush=True)
 
 
 if __name__ == "__main__":
