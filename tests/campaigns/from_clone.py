@@ -56,11 +56,14 @@ def walk(folder: str, clock: Clock) -> str:
     path = f"{venv}/bin{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "VIRTUAL_ENV": venv}
     environment.pop("PYTHONPATH", None)
-    place = {"cwd": clone, "env": environment}
     *before, serve = commands(pathlib.Path(clone, "README.md").read_text())
     for command in before:
         done = subprocess.run(
-            command, shell=True, **place, stdout=subprocess.DEVNULL
+            command,
+            shell=True,
+            cwd=clone,
+            env=environment,
+            stdout=subprocess.DEVNULL,
         )
         if done.returncode:
             raise RuntimeError(f"The README's command failed: {command}")
@@ -68,7 +71,8 @@ def walk(folder: str, clock: Clock) -> str:
     process = subprocess.Popen(
         f"exec {serve} --port=0",
         shell=True,
-        **place,
+        cwd=clone,
+        env=environment,
         stdout=subprocess.PIPE,
         text=True,
     )
