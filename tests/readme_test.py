@@ -9,6 +9,7 @@ import tempfile
 from absl.testing import absltest
 
 from tests.support import case
+from tests.support import service_case
 from tests.support import tool_runner
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -24,19 +25,46 @@ def _blocks(kind):
 
 
 # So little is trained that the commands themselves are what is tested.
-SMALL = {"train": ("--stages=2:1:1e-3", "--width=16", "--batch_size=256")}
+SMALL = {
+    "train": ("--stages=2:1:1e-3", "--width=16", "--batch_size=256"),
+    "serve": ("--port=0",),
+}
 
 
 class CommandsTest(tool_runner.ToolTestCase):
     def test_commands_run_in_their_order(self):
         text = "\n".join(_blocks("sh"))
         commands = re.findall(r"python tools/(\w+)\.py(.*)", text)
-        self.assertEqual([name for name, _ in commands], ["train", "export"])
+        self.assertEqual(
+            [name for name, _ in commands], ["train", "serve", "export"]
+        )
         for name, flags in commands:
             flags = (*flags.split(), *SMALL.get(name, ()))
+            if name == "serve":
+                self.check_served(flags)
+                continue
             done = tool_runner.run(name, *flags)
             self.assertEqual(done.code, 0, done.err)
         self.assertTrue(os.path.isfile("runs/digits-001/export/encoder.onnx"))
+
+    def check_served(self, flags):
+        """The newest run is prepared; its items have neighbours."""
+        process = subprocess.Popen(
+            [sys.executable, os.path.join(ROOT, "tools", "serve.py"), *flags],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            lines = iter(process.stdout)
+            place = next(t.split()[2] for t in lines if " at http" in t)
+            client = service_case.Client(place)
+            self.assertEqual(client.ask("GET", "/")[0], 200)
+            self.assertLen(client.search(ids=[5], k=3)[0]["hits"], 3)
+            client.close()
+        finally:
+            process.terminate()
+            process.communicate()
+        self.assertEqual(process.returncode, 0)
 
     def test_commands_of_vdsh_are_there(self):
         from vdsh_tf.tools import vdsh

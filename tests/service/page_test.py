@@ -62,6 +62,7 @@ class PageTest(case.TestCase):
         """What holds of every page."""
         self.assertEmpty(seen["errors"])
         self.assertStartsWith(seen["summary"], f"{COUNT} items, codes of 12")
+        self.assertEqual(seen["examples"], 16)
         codes = export_fixtures.codes(service_case.rows()[:COUNT])
         for name in ("near", "far", "neighbour", "mapped", "another", "phone"):
             with self.subTest(name):
@@ -79,7 +80,13 @@ class PageTest(case.TestCase):
         shade = [int(v) for v in seen["paper"][4:-1].split(",")]
         self.assertLess(max(shade), 60)
         if label:
-            self.assertIn("falls among", seen["another"]["place"])
+            place = seen["another"]["place"]
+            self.assertIn("falls among items with label", place)
+
+    def check_filter(self, seen):
+        """Only items that pass the filter, and as many as before."""
+        self.assertLen(seen["filtered"]["hits"], 16)
+        self.assertLess(max(hit["id"] for hit in seen["filtered"]["hits"]), 50)
 
     def check_hits(self, shown, codes):
         code = np.frombuffer(bytes.fromhex(shown["code"]), np.uint8)
@@ -93,10 +100,13 @@ class PageTest(case.TestCase):
 
     def check_drawing(self, seen):
         """Drawings and pictures have neighbours; the item finds itself."""
-        for name in ("drawn", "keys", "opened"):
+        for name in ("drawn", "keys", "dropped", "opened"):
             self.assertLen(seen[name]["hits"], 16)
             self.assertTrue(all(hit["picture"] for hit in seen[name]["hits"]))
         self.assertEqual(seen["cleared"], 0)
+        # A stroke and nothing else: 0.7 of a side, 0.15 wide, round ends.
+        self.assertAlmostEqual(seen["ink"], 0.123, delta=0.015)
+        self.assertEqual(seen["dropped"]["code"], seen["opened"]["code"])
         want = export_fixtures.codes(service_case.rows()[:1])[0]
         got = np.frombuffer(bytes.fromhex(seen["opened"]["code"]), np.uint8)
         # Its greys were stretched, as paper is never quite white.
@@ -108,6 +118,7 @@ class PageTest(case.TestCase):
         with service_case.served(parts) as address:
             seen = visit(address, "service", self.picture(0))
         self.check(seen, label=True)
+        self.check_filter(seen)
         self.check_drawing(seen)
 
     def test_as_a_site(self):
@@ -147,6 +158,7 @@ class PageTest(case.TestCase):
         with service_case.served(running.Parts.of(out)) as address:
             seen = visit(address, "vectors")
         self.check(seen, label=False)
+        self.check_filter(seen)
         hit = seen["chosen"]["hits"][0]
         # Payloads are text, whatever is in them.
         self.assertIn(f"name <b>item {hit['id']}</b>, price", hit["text"])

@@ -53,6 +53,18 @@ async function after(page, action) {
   }));
 }
 
+// Drops a file where a person would.
+async function drop(page, path) {
+  const data = readFileSync(path).toString("base64");
+  const dataTransfer = await page.evaluateHandle((text) => {
+    const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+    const transfer = new DataTransfer();
+    transfer.items.add(new File([bytes], "dropped.png", { type: "image/png" }));
+    return transfer;
+  }, data);
+  await page.dispatchEvent("#pad", "drop", { dataTransfer });
+}
+
 async function draw(page) {
   const box = await page.locator("#pad").boundingBox();
   const at = (x, y) => [box.x + x * box.width, box.y + y * box.height];
@@ -66,8 +78,15 @@ try {
   const page = await open({ viewport: { width: 1280, height: 900 } });
   result.summary = await page.textContent("#summary");
   const isDrawn = await page.isVisible("#pad");
+  result.examples = await page.locator("#hits .hit").count();
   if (isDrawn) {
+    // The example is gone when a stroke begins.
     result.drawn = await after(page, () => draw(page));
+    result.ink = await page.evaluate(() => {
+      const { data } = document.querySelector("#pad").getContext("2d")
+        .getImageData(0, 0, 280, 280);
+      return data.filter((value, i) => i % 4 === 3 && value > 127).length / 280 ** 2;
+    });
     await page.click("#clear");
     result.cleared = await page.locator("#hits .hit").count();
     // The same by keys: down to the top of the stroke, pen down, down again.
@@ -77,6 +96,8 @@ try {
       for (let i = 0; i < 10; i += 1) await page.keyboard.press("ArrowDown");
       await page.keyboard.press("Space");
     });
+    result.dropped = await after(page, () => drop(page, picture));
+    await page.click("#clear");
     result.opened = await after(page, () => page.setInputFiles("#file", picture));
   } else {
     result.chosen = await after(page, () => page.click("#list button >> nth=3"));
@@ -86,6 +107,16 @@ try {
     await page.keyboard.press("Home");
   });
   result.far = await after(page, () => page.keyboard.press("End"));
+  if (await page.isVisible("#filter")) {
+    result.filtered = await after(page, async () => {
+      await page.fill("#filter", "number < 50 or price < 50");
+      await page.press("#filter", "Enter");
+    });
+    await after(page, async () => {
+      await page.fill("#filter", "");
+      await page.press("#filter", "Enter");
+    });
+  }
   result.neighbour = await after(page, async () => {
     await page.focus("#hits .hit >> nth=1");
     await page.keyboard.press("Enter");

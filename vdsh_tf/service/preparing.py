@@ -170,6 +170,7 @@ def code_map(
         labels.
     """
     from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits
 
     count = min(_SAMPLE, len(codes))
     rng = np.random.default_rng(seed)
@@ -181,7 +182,10 @@ def code_map(
         tsne = TSNE(
             perplexity=min(30, (count - 1) / 3), init="pca", random_state=seed
         )
-        places = tsne.fit_transform(x)
+        # More threads wait for each other by spinning: where something else
+        # runs they take five times as long as one.
+        with threadpool_limits(1):
+            places = tsne.fit_transform(x)
     low, high = places.min(axis=0), places.max(axis=0)
     places = (places - low) / np.where(high > low, high - low, 1)
     return {

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import gc
 import os
 import socket
 from collections.abc import Iterator
@@ -152,4 +153,11 @@ class Server(uvicorn.Server):
 
     def run(self, sockets=None) -> None:
         """Serves until a signal, or `should_exit`."""
-        super().run(sockets or [self._listener])
+        # What is here now stays. Without this the collector looks through
+        # all of it now and then, and requests wait for 50 ms.
+        gc.collect()
+        gc.freeze()
+        try:
+            super().run(sockets or [self._listener])
+        finally:
+            gc.unfreeze()

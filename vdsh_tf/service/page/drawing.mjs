@@ -11,8 +11,17 @@ export function drawable(canvas, size, changed) {
   context.lineCap = context.lineJoin = "round";
   context.strokeStyle = "#fff";
   let last = null;
+  let shown = false;
+
+  function clear() {
+    context.clearRect(0, 0, canvas.width, canvas.height);
+    last = null;
+    shown = false;
+  }
 
   function to(x, y) {
+    // A stroke begins a drawing of its own, not one on another's.
+    if (shown) clear();
     context.beginPath();
     context.moveTo(...(last ?? [x, y]));
     context.lineTo(x, y + (last ? 0 : 0.01));
@@ -38,13 +47,11 @@ export function drawable(canvas, size, changed) {
   }
   byKeyboard(canvas, to, () => { last = null; });
   return {
-    clear() {
-      context.clearRect(0, 0, canvas.width, canvas.height);
-      last = null;
-    },
+    clear,
     // `stretch`: as pictures are that have another shape than the encoder's.
     show(image, stretch = false) {
-      this.clear();
+      clear();
+      shown = true;
       const fits = [canvas.width / image.width, canvas.height / image.height];
       const scales = stretch ? fits : fits.fill(Math.min(...fits));
       const [w, h] = [image.width * scales[0], image.height * scales[1]];
@@ -100,6 +107,29 @@ export function onBlack(gray) {
   }
   if (sum / count < 0.5) return gray;
   return { data: data.map((value) => 1 - value), width, height };
+}
+
+/** Strokes of a photograph or scan, bright on black. */
+export function darkened(image) {
+  const canvas = sized(280, 280);
+  const context = canvas.getContext("2d");
+  const side = Math.max(image.width, image.height);
+  const [w, h] = [280 * image.width / side, 280 * image.height / side];
+  const small = sized(Math.round(w) || 1, Math.round(h) || 1);
+  small.getContext("2d").drawImage(image, 0, 0, small.width, small.height);
+  const gray = onBlack(brightness(small));
+  const pixels = context.createImageData(small.width, small.height);
+  gray.data.forEach((value, i) => {
+    // Paper is never quite white.
+    const shade = 255 * Math.max(0, Math.min(1, (value - 0.25) / 0.6));
+    pixels.data.set([shade, shade, shade, 255], 4 * i);
+  });
+  context.putImageData(pixels, (280 - small.width) / 2, (280 - small.height) / 2);
+  return canvas;
+}
+
+function sized(width, height) {
+  return Object.assign(document.createElement("canvas"), { width, height });
 }
 
 /** Means over boxes: part [x, y, w, h] of a picture as out_w x out_h. */

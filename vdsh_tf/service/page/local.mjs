@@ -15,6 +15,8 @@ const BITS_IN = Uint8Array.from({ length: 256 }, (_, byte) => {
 let data;
 
 export const where = "The network runs in this page; nothing is sent.";
+// Filters are a language of the service.
+export const filters = false;
 
 export function useToken() {}
 

@@ -1,6 +1,6 @@
 // The page: a query, its code, the nearest items, and a map of the codes.
 
-import { brightness, drawable, onBlack, pictureToRow, strokesToRow } from "./drawing.mjs";
+import { brightness, darkened, drawable, pictureToRow, strokesToRow } from "./drawing.mjs";
 import { CodeMap, describe, make, palette, plural, showCode, tile } from "./views.mjs";
 
 const source = await import(
@@ -8,6 +8,7 @@ const source = await import(
 const find = (id) => document.getElementById(id);
 const HITS = 16;
 const RERANK = 200;
+const LISTED = 50;
 
 let facts;
 let map = null;
@@ -38,6 +39,8 @@ function radius() {
   return value === max ? null : Number(value);
 }
 
+const filter = () => (source.filters ? find("filter").value.trim() : "");
+
 /** Asks for what is near the query, now or after the running question. */
 async function ask(start = performance.now()) {
   if (!query) return;
@@ -46,7 +49,7 @@ async function ask(start = performance.now()) {
   try {
     const rerank = facts.rerank && find("rerank").checked ? RERANK : 0;
     const asked = query;
-    const found = await source.search(asked, { k: HITS, radius: radius(), rerank });
+    const found = await source.search(asked, { k: HITS, radius: radius(), rerank, filter: filter() });
     if (asked === query) show(found, performance.now() - start);
   } catch (error) {
     fail(error);
@@ -63,8 +66,8 @@ function show(found, spent) {
   const options = { colors, label: facts.label, choose, compare };
   const tiles = found.hits.map((hit) => tile(hit, { ...options, picture: pictureOf(hit.id) }));
   if (!tiles.length) {
-    tiles.push(make("li", { className: "empty",
-      textContent: "No item is this near. Move the radius to the right." }));
+    tiles.push(make("li", { className: "empty", textContent: radius() === null
+      ? "No item passes the filter." : "No item is this near. Move the radius to the right." }));
   }
   find("hits").replaceChildren(...tiles);
   const count = found.total === undefined ? `${plural(found.hits.length, "item")}`
@@ -73,7 +76,8 @@ function show(found, spent) {
   find("status").classList.remove("error");
   if (map) {
     const near = map.place(code, found.hits);
-    find("place").textContent = near == null ? "" : `The query falls among ${near}.`;
+    find("place").textContent = near == null ? ""
+      : `The query falls among items with ${facts.label} ${near}.`;
   }
   compare(null);
   document.documentElement.dataset.state = "shown";
@@ -92,17 +96,23 @@ async function compare(hit) {
   const other = await source.item(hit.id).catch(() => null);
   if (!other || !code) return;
   showCode(find("barcode"), code, facts.bits, other.code);
-  text.textContent = hit.distance ? `Item ${hit.id} differs in ${plural(hit.distance, "bit")}.`
-    : `Item ${hit.id} has the same code.`;
+  text.textContent = (hit.distance ? `Item ${hit.id} differs in ${plural(hit.distance, "bit")}.`
+    : `Item ${hit.id} has the same code.`) + (hit.similarity === undefined ? ""
+    : ` Cosine of the embeddings: ${hit.similarity.toFixed(4)}.`);
 }
 
 /** Makes an item the query. */
-async function choose(id) {
-  query = { id };
+function choose(id) {
+  return chosen(id).catch(fail);
+}
+
+async function chosen(id) {
+  const mine = { id };
+  query = mine;
   if (pad) pad.clear();
   find("hint").hidden = true;
   const { payload } = await source.item(id);
-  const address = await pictureOf(id);
+  const address = await Promise.resolve(pictureOf(id)).catch(() => null);
   const image = find("chosen").querySelector("img");
   image.hidden = !address;
   if (address) image.src = address;
@@ -112,9 +122,12 @@ async function choose(id) {
   if (pad && address) {
     const picture = new Image();
     picture.src = address;
-    await picture.decode().then(() => pad.show(picture), () => {});
-    find("chosen").hidden = true;
-    find("hint").hidden = true;
+    const there = await picture.decode().then(() => true, () => false);
+    // Somebody draws already.
+    if (query !== mine) return;
+    if (there) pad.show(picture);
+    find("chosen").hidden = there;
+    image.hidden = !there;
   }
   for (const button of find("list").querySelectorAll("button")) {
     button.ariaPressed = String(Number(button.dataset.id) === id);
@@ -167,25 +180,6 @@ async function opened(file) {
   }
 }
 
-/** Strokes of a photograph or scan, bright on black. */
-function darkened(image) {
-  const canvas = make("canvas", { width: 280, height: 280 });
-  const context = canvas.getContext("2d");
-  const side = Math.max(image.width, image.height);
-  const [w, h] = [280 * image.width / side, 280 * image.height / side];
-  const small = make("canvas", { width: Math.round(w) || 1, height: Math.round(h) || 1 });
-  small.getContext("2d").drawImage(image, 0, 0, small.width, small.height);
-  const gray = onBlack(brightness(small));
-  const pixels = context.createImageData(small.width, small.height);
-  gray.data.forEach((value, i) => {
-    // Paper is never quite white.
-    const shade = 255 * Math.max(0, Math.min(1, (value - 0.25) / 0.6));
-    pixels.data.set([shade, shade, shade, 255], 4 * i);
-  });
-  context.putImageData(pixels, (280 - small.width) / 2, (280 - small.height) / 2);
-  return canvas;
-}
-
 function startPad() {
   const canvas = find("pad");
   let due = false;
@@ -214,8 +208,12 @@ function startPad() {
   });
 }
 
+/** Items to choose from: of the map, where there is one, as it has all sorts. */
 async function startList() {
-  const items = await source.list(-1);
+  const step = map ? Math.max(1, map.ids.length / LISTED) : 0;
+  const ids = map ? map.ids.filter((_, i) => i % step < 1) : [];
+  const found = await Promise.all(ids.map((id) => source.item(id).catch(() => null)));
+  const items = map ? found.filter(Boolean) : await source.list(-1);
   find("list").replaceChildren(...items.map(({ id, payload }) => {
     const button = make("button", { type: "button" }, make("span",
       { className: "payload", textContent: `${id}: ${describe(payload)}` }));
@@ -236,6 +234,14 @@ function startRadius() {
     find("radius-text").textContent = value === null ? "any" : plural(value, "bit");
     ask();
   });
+}
+
+function startFilter() {
+  const [first] = colors.keys();
+  find("filter").placeholder = facts.label && first !== undefined
+    ? `${facts.label} = ${JSON.stringify(first)}` : "field = value";
+  find("filter").addEventListener("change", () => ask());
+  find("filter-field").hidden = false;
 }
 
 async function startMap() {
@@ -261,6 +267,7 @@ async function start() {
   if (facts.image_shape) startPad();
   find("hits").classList.toggle("plain", !facts.pictures);
   find("rerank-field").hidden = !facts.rerank;
+  find("rerank-text").textContent = `Order the nearest ${RERANK} by embedding`;
   find("rerank").addEventListener("change", () => ask());
   startRadius();
   let ids = [];
@@ -270,9 +277,14 @@ async function start() {
   }
   if (!facts.pictures) ids = (await startList()).map(({ id }) => id);
   else if (!ids.length) ids = (await source.list(-1)).map(({ id }) => id);
+  if (source.filters) startFilter();
   find("another").addEventListener("click", () =>
     choose(ids[Math.floor(Math.random() * ids.length)]));
+  find("another").hidden = !ids.length;
   find("hits").replaceChildren(emptyHint());
+  // An example says more than an empty page.
+  if (ids.length && await source.item(ids[0]).catch(() => null)) await choose(ids[0]);
+  if (!query?.row) find("hint").hidden = false;
   document.documentElement.dataset.state = "ready";
 }
 

@@ -18,6 +18,7 @@ async function ask(path, options = {}) {
 }
 
 export const where = "The network runs in the service.";
+export const filters = true;
 
 export async function about() {
   return (await ask("v1/about")).json();
@@ -28,11 +29,12 @@ export async function map() {
 }
 
 /** { code, hits: [{ id, distance, payload }], total } near a row or item. */
-export async function search({ row, id }, { k, radius, rerank }) {
+export async function search({ row, id }, { k, radius, rerank, filter }) {
   let answer;
   if (row) {
     const params = new URLSearchParams({ k, rerank });
     if (radius !== null) params.set("radius", radius);
+    if (filter) params.set("filter", filter);
     answer = await ask(`v1/search?${params}`, {
       method: "POST", body: row,
       headers: { "Content-Type": "application/octet-stream" },
@@ -40,6 +42,7 @@ export async function search({ row, id }, { k, radius, rerank }) {
   } else {
     const body = { ids: [id], k, rerank };
     if (radius !== null) body.radius = radius;
+    if (filter) body.filter = filter;
     answer = await ask("v1/search", {
       method: "POST", body: JSON.stringify(body),
       headers: { "Content-Type": "application/json" },

@@ -54,19 +54,26 @@ export function tile(hit, { colors, label, picture, choose, compare }) {
     swatch.style.background = colors.get(name);
     text.append(swatch);
   }
-  text.append(caption);
+  text.append(picture || name === undefined ? caption : `${label} ${caption}`);
   line.append(text, make("span", { className: "bits", textContent: plural(hit.distance, "bit") }));
   const button = make("button", { className: "hit", type: "button" });
   button.dataset.id = hit.id;
   button.dataset.distance = hit.distance;
   const details = `Item ${hit.id}, ${describe(hit.payload)}, ${plural(hit.distance, "bit")} away`;
   button.title = details;
+  // Its label stands below, with the colour that it has on the map.
+  const { [label]: _, ...rest } = hit.payload ?? {};
+  const parts = name === undefined ? [] : [`Item ${hit.id}`];
+  if (name === undefined || Object.keys(rest).length) parts.push(describe(rest));
+  const words = make("span", { className: "payload", textContent: parts.join(": ") });
   if (picture) {
     const image = make("img", { alt: details, decoding: "sync" });
-    picture.then((address) => { image.src = address; });
+    // Items that were added later have none.
+    image.addEventListener("error", () => image.replaceWith(words));
+    picture.then((address) => { image.src = address; }, () => image.replaceWith(words));
     button.append(image);
   } else {
-    button.append(make("span", { className: "payload", textContent: describe(hit.payload) }));
+    button.append(words);
   }
   button.append(line);
   button.addEventListener("click", () => choose(hit.id));
