@@ -101,6 +101,10 @@ class GrowDepthTest(case.TestCase):
         with self.assertRaisesRegex(ValueError, "rising depth"):
             GrowDepth(stages)
 
+    def test_stages_of_another_type(self):
+        with self.assertRaisesRegex(ValueError, "of `vdsh_tf.recipes.Stage`s"):
+            GrowDepth([(2, 3, 1e-3)])
+
     def test_last_stage_must_reach_the_full_depth(self):
         with self.assertRaisesRegex(ValueError, "layers=4.*6 layers"):
             self._fit([Stage(2, 1, 1e-3), Stage(4, 1, 1e-3)])

@@ -43,6 +43,30 @@ def dataset(x, y):
     return tf.data.Dataset.from_tensor_slices((x, y)).batch(30)
 
 
+# Rows as `predict` takes them.
+def batched(x):
+    return tf.data.Dataset.from_tensor_slices(x).batch(30)
+
+
+def pairs(x):
+    return dataset(x, Y)
+
+
+def generated(x):
+    return ((x[i : i + 30],) for i in range(0, len(x), 30))
+
+
+def numbered(x):
+    class Numbered(keras.utils.PyDataset):
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, i):
+            return x[30 * i : 30 * i + 30], Y[30 * i : 30 * i + 30]
+
+    return Numbered()
+
+
 class EntriesTest(case.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -161,9 +185,41 @@ class EntriesTest(case.TestCase):
 
     def test_full_schedule_needs_an_end(self):
         endless = dataset(X, Y).repeat()
-        self.assert_refused(
-            "without end", model(schedule="full").fit, endless, verbose=0
-        )
+        # TensorFlow cannot know that this one keeps all.
+        hidden = endless.filter(lambda x, y: tf.size(y) > 0)
+        fit = model(schedule="full").fit
+        self.assert_refused("without end", fit, endless, verbose=0)
+        self.assert_refused("of unknown length", fit, hidden, verbose=0)
+        generator = ((X, Y) for _ in iter(int, 1))
+        self.assert_refused("of unknown length", fit, generator, verbose=0)
+        length = tf.data.experimental.assert_cardinality(4)
+        fit(hidden.take(4).apply(length), verbose=0)
+
+    @parameterized.parameters(np.nan, np.inf, 0)
+    def test_predict_checks_batches(self, value):
+        bad = X.copy()
+        bad[100] = value
+        for make in (batched, pairs, generated, numbered):
+            # Of Python code, TensorFlow leaves the sentence, not the type.
+            with self.assertRaisesRegex(
+                (ValueError, RuntimeError), "Features must"
+            ):
+                self.fitted.predict(make(bad), verbose=0)
+            np.testing.assert_allclose(
+                self.fitted.predict(make(X), verbose=0),
+                self.fitted.predict(X, verbose=0),
+                atol=1e-6,
+            )
+
+    def test_predict_checks_what_batches_are(self):
+        for data, message in (
+            (batched(X[:, 1:]), "must be 6 wide"),
+            (generated(X[:, 1:]), "must be 6 wide"),
+            (tf.data.Dataset.from_tensor_slices(X), "forget `.batch"),
+            (batched(X.astype(str)), "must be numbers"),
+            (batched(X).map(lambda x: {"x": x}), "rows of a known width"),
+        ):
+            self.assert_refused(message, self.fitted.predict, data, verbose=0)
 
     def test_masks(self):
         masked = np.ma.masked_greater(X, X.max() - 0.1)

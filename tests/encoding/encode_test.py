@@ -45,6 +45,13 @@ class EncodeTest(tool_runner.ToolTestCase):
         with open("codes/report.json") as f:
             return json.load(f)
 
+    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")
+    def test_a_pipe_is_no_encoder(self):
+        """It is refused, not waited for."""
+        support.write_all("data", (3,))
+        os.mkfifo("pipe.onnx")
+        self.encode_bad("an exported encoder at", "--encoder=pipe.onnx")
+
     def test_every_row_once(self):
         x = support.write_all("data", (700, 1, 0, 512))
         out = self.encode_ok("--columns=label")

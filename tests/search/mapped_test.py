@@ -246,6 +246,14 @@ class DamageTest(parameterized.TestCase):
         self.forge(header)
         self.refused()
 
+    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")
+    def test_a_pipe_is_no_index(self):
+        """It is refused, not waited for."""
+        pipe = f"{self.path}.pipe"
+        os.mkfifo(pipe)
+        with self.assertRaisesRegex(FileNotFoundError, "an index file at"):
+            engines.open_index(f"faiss:{pipe}")
+
 
 if __name__ == "__main__":
     absltest.main()

@@ -165,6 +165,16 @@ class BadServerTest(parameterized.TestCase):
         assert time.monotonic() - start < 0.45
         self.assertBetween(self.requests, 2, 6)
 
+    def test_no_pause_is_long(self):
+        """A server that is back after a minute is found soon."""
+        pauses = []
+        with (
+            mock.patch.object(client.time, "sleep", pauses.append),
+            self.assertRaisesRegex(serving.ServingError, "in 41 attempts"),
+        ):
+            self.encode(response(503), retries=40, backoff=0.1, timeout=60)
+        self.assertLessEqual(max(pauses), 15)
+
     def test_many_attempts_without_a_pause(self):
         with pytest.raises(serving.ServingError, match=r"within 0[.]2 s"):
             self.encode(response(503), retries=10**6, backoff=0)

@@ -15,6 +15,7 @@ import pytest
 from absl.testing import absltest
 from absl.testing import parameterized
 
+from tests.campaigns import killed_encoder
 from tests.support import bad_servers
 from tests.support import small_server
 from vdsh_tf import serving
@@ -129,6 +130,14 @@ class RestartTest(parameterized.TestCase):
         answered, reported = self.check(found)
         assert answered
         assert reported
+
+    @pytest.mark.slow
+    @pytest.mark.skipif(not model_server.HAS_GRPC, reason=model_server.NO_GRPC)
+    def test_exported_encoder(self):
+        """TensorFlow behind it; the campaign does it more often."""
+        counts = killed_encoder.campaign(kills=1, transport="rest")
+        self.assertContainsSubset(counts, {"answered", "reported"})
+        self.assertGreater(counts["answered"], 0)
 
     @pytest.mark.skipif(not model_server.HAS_GRPC, reason=model_server.NO_GRPC)
     def test_finds_a_restarted_server_by_grpc(self):

@@ -10,6 +10,7 @@ from absl.testing import parameterized
 from tests.support import case
 from vdsh_tf.data import datasets
 from vdsh_tf.data.protocols import Part
+from vdsh_tf.recipes import Stages
 from vdsh_tf.training import provenance
 from vdsh_tf.training import runs
 from vdsh_tf.training.config import TrainingConfig
@@ -40,6 +41,17 @@ class ProvenanceTest(case.TestCase):
         super().setUp()
         root = self.enter_context(tempfile.TemporaryDirectory())
         self.directory = runs.RunDirectory.create(f"{root}/a", TrainingConfig())
+
+    @parameterized.parameters("8", 8, [[8, 8]], [[8, 8, -1]], [["8", 8, 1]])
+    def test_image_shape_that_is_none(self, shape):
+        self.directory.write_json("data.json", {"image_shape": shape})
+        with self.assertRaisesRegex(ValueError, "must have three sizes"):
+            _ = self.directory.image_shape
+
+    def test_stages_must_rise(self):
+        falling = Stages.parse("8:1:1e-3,4:1:1e-3")
+        with self.assertRaisesRegex(ValueError, "of rising depth"):
+            TrainingConfig().replace(stages=falling)
 
     def test_same_data(self):
         split = _split()

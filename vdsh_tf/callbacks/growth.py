@@ -31,6 +31,14 @@ class GrowDepth(keras.callbacks.Callback):
     def __init__(self, stages, warmup: float = 0.1):
         super().__init__()
         self.stages = tuple(stages)
+        others = [s for s in self.stages if not isinstance(s, Stage)]
+        config.require(
+            not others,
+            "stages",
+            others,
+            "of `vdsh_tf.recipes.Stage`s",
+            'such as Stages.parse("4:8:3e-3,48:4:4e-4")',
+        )
         depths = [stage.layers for stage in self.stages]
         if not depths or depths != sorted(depths):
             raise ValueError(

@@ -5,10 +5,14 @@ of one batch are entries, too; here they check theirs in the same way. What
 Keras offers every model and this one cannot do is refused here.
 """
 
+import functools
+
 import keras
+import tensorflow as tf
 
 from vdsh_tf import OTHER_BACKEND
 from vdsh_tf.data import inputs
+from vdsh_tf.data import python_batches
 from vdsh_tf.data import tensors
 from vdsh_tf.data.training_data import TrainingData
 
@@ -100,7 +104,7 @@ class CheckedModel(PlainModel):
 
     @tensors.explained()
     def predict(self, x, batch_size=None, verbose="auto", **kwargs):
-        """Embeddings, as in Keras; rows of an array are checked."""
+        """Embeddings, as in Keras; rows are checked, those of batches, too."""
         self.require_weights()
         self._require_size(batch_size)
         x = self._checked_rows(x)
@@ -177,9 +181,14 @@ class CheckedModel(PlainModel):
         )
 
     def _checked_rows(self, x):
-        """Rows of an array, checked; batches as they are."""
-        if TrainingData(x).is_batches:
-            return x
-        return inputs.check_features(
-            x, self.input_width, self.encoder.scale_free
+        """Rows of an array, checked; batches that are, as they come."""
+        if isinstance(x, tf.data.Dataset):
+            return tensors.checked_rows(x, self.input_width)
+        check = functools.partial(
+            inputs.check_features,
+            width=self.input_width,
+            scale_free=self.encoder.scale_free,
         )
+        if python_batches.is_python(x):
+            return python_batches.checked(x, check)
+        return check(x)

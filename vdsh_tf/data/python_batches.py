@@ -117,6 +117,42 @@ class GeneratorBatches:
         return []
 
 
+class _CheckedBatches(keras.utils.PyDataset):
+    """A PyDataset of which each batch goes through a function."""
+
+    def __init__(self, source, check):
+        # Threads, never processes, which might not find the function.
+        super().__init__(workers=source.workers)
+        self.source = source
+        self.check = check
+
+    @property
+    def num_batches(self):
+        return self.source.num_batches
+
+    def __getitem__(self, number):
+        return self.check(self.source[number])
+
+    def on_epoch_begin(self):
+        self.source.on_epoch_begin()
+
+    def on_epoch_end(self):
+        self.source.on_epoch_end()
+
+
+def checked(source, check):
+    """The same batches of x, or of (x, ...), with `check(x)` for each x."""
+
+    def check_first(batch):
+        if isinstance(batch, tuple | list) and batch:
+            return (check(batch[0]), *batch[1:])
+        return check(batch)
+
+    if isinstance(source, keras.utils.PyDataset):
+        return _CheckedBatches(source, check_first)
+    return (check_first(batch) for batch in source)
+
+
 def signature(batch) -> tuple[tf.TensorSpec, ...]:
     """Types of (x, y) or (x, y, sample_weight), from the first batch."""
     if batch is None:

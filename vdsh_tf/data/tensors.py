@@ -28,20 +28,10 @@ def checked_dataset(
     _check_spec(dataset, width, num_classes)
 
     def check(x, y, *weight):
-        size = tf.abs(tf.cast(x, tf.float32))
         if y.shape.rank == 2 and y.shape[1] == 1:
             y = y[:, 0]
         checks = [
-            _require(
-                size <= inputs.LARGEST,
-                "Features must be finite, and at most 2^126 (8.5e37) in size; "
-                f"a batch has NaN or inf, or a larger one. {inputs.CURE}",
-            ),
-            _require(
-                tf.reduce_any(size >= inputs.TINY, axis=-1),
-                "Features must not be all zero, or smaller than 1.2e-38, such "
-                f"a row has no direction; a batch has one. {inputs.CURE}",
-            ),
+            *_check_rows(x),
             _check_label_values(y, num_classes),
             *(
                 _require(
@@ -58,6 +48,20 @@ def checked_dataset(
     return dataset.map(check, num_parallel_calls=tf.data.AUTOTUNE).prefetch(
         tf.data.AUTOTUNE
     )
+
+
+def checked_rows(dataset: tf.data.Dataset, width: int) -> tf.data.Dataset:
+    """A dataset of x, or of (x, ...), that raises on rows without a code."""
+    spec = dataset.element_spec
+    x_spec = spec[0] if isinstance(spec, tuple) else spec
+    _check_features_spec(x_spec, width)
+
+    def check(x, *others):
+        with tf.control_dependencies(_check_rows(x)):
+            x = tf.identity(x)
+        return (x, *others) if isinstance(spec, tuple) else x
+
+    return dataset.map(check, num_parallel_calls=tf.data.AUTOTUNE)
 
 
 @contextlib.contextmanager
@@ -97,6 +101,22 @@ def label_vectors(y, num_classes: int, dtype):
     return tf.cast(y, dtype)
 
 
+def _check_rows(x):
+    size = tf.abs(tf.cast(x, tf.float32))
+    return [
+        _require(
+            size <= inputs.LARGEST,
+            "Features must be finite, and at most 2^126 (8.5e37) in size; "
+            f"a batch has NaN or inf, or a larger one. {inputs.CURE}",
+        ),
+        _require(
+            tf.reduce_any(size >= inputs.TINY, axis=-1),
+            "Features must not be all zero, or smaller than 1.2e-38, such "
+            f"a row has no direction; a batch has one. {inputs.CURE}",
+        ),
+    ]
+
+
 def _check_label_values(y, num_classes):
     if y.shape.rank == 2:
         return _require(
@@ -133,18 +153,9 @@ def _check_spec(dataset, width, num_classes):
             "There must be at least one batch. Received: an empty dataset."
         )
     x_spec, y_spec = spec[:2]
-    if x_spec.shape.rank != 2 or x_spec.shape[1] is None:
-        raise ValueError(
-            "The dataset must yield batches of rows of a known width, "
-            f"[batch, d]; did you forget `.batch()`? Received: {x_spec}."
-        )
-    inputs.check_width(x_spec.shape[1], width, x_spec)
-    for part in (x_spec, *spec[2:]):
-        if not (part.dtype.is_floating or part.dtype.is_integer):
-            raise ValueError(
-                "Features and sample weights must be numbers. Received: "
-                f"{part}."
-            )
+    _check_features_spec(x_spec, width)
+    for part in spec[2:]:
+        _check_numbers(part)
     if any(part.shape.rank != 1 for part in spec[2:]):
         raise ValueError(
             "Sample weights must be one number per row, [batch]. Received: "
@@ -159,4 +170,22 @@ def _check_spec(dataset, width, num_classes):
         raise ValueError(
             "Labels must be integers [batch] or multi-hot rows [batch, C]. "
             f"Received: {y_spec}."
+        )
+
+
+def _check_features_spec(spec, width):
+    dense = isinstance(spec, tf.TensorSpec)
+    if not dense or spec.shape.rank != 2 or spec.shape[1] is None:
+        raise ValueError(
+            "The dataset must yield batches of rows of a known width, "
+            f"[batch, d]; did you forget `.batch()`? Received: {spec}."
+        )
+    inputs.check_width(spec.shape[1], width, spec)
+    _check_numbers(spec)
+
+
+def _check_numbers(spec):
+    if not (spec.dtype.is_floating or spec.dtype.is_integer):
+        raise ValueError(
+            f"Features and sample weights must be numbers. Received: {spec}."
         )

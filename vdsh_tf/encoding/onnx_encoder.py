@@ -1,6 +1,7 @@
 """OnnxEncoder: raw rows -> packed codes, by ONNX Runtime alone."""
 
 import math
+import os
 
 import numpy as np
 
@@ -90,11 +91,11 @@ class OnnxEncoder:
 
 def read(path: str) -> bytes:
     """The bytes of an exported encoder."""
-    try:
-        with open(path, "rb") as f:
-            return f.read()
-    except (FileNotFoundError, IsADirectoryError) as error:
+    # A pipe or device would be waited for.
+    if not os.path.isfile(path):
         raise FileNotFoundError(
             f"There must be an exported encoder at {path}; there is none. "
             "Write it with `python tools/export.py --onnx`, or name another."
-        ) from error
+        )
+    with open(path, "rb") as f:
+        return f.read()

@@ -50,6 +50,9 @@ class Mapped(NamedTuple):
 
 def is_mapped(path) -> bool:
     """Whether a file begins as a mapped index does."""
+    # A pipe or device would be waited for.
+    if not os.path.isfile(path):
+        return False
     try:
         with open(path, "rb") as f:
             return f.read(len(MAGIC)) == MAGIC

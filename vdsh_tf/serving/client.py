@@ -31,6 +31,8 @@ FINGERPRINT = "fingerprint"
 _ROWS = {"rest": ("bytes", "codes_bytes"), "grpc": ("serving_default", "codes")}
 # Of a time-out, in seconds; sockets take no infinity.
 _LONGEST = 1e6
+# Between two attempts, in seconds: a server that is back is found soon.
+_LONGEST_PAUSE = 10.0
 
 
 class Client:
@@ -51,8 +53,8 @@ class Client:
         retries: times that a request is repeated when the server is busy,
             starting or out of reach, while there is time. Encoding twice does
             no harm.
-        backoff: seconds before the first repetition; doubled each time, with
-            jitter, so that many clients do not come back together.
+        backoff: seconds before the first repetition; doubled each time, up to
+            ten, with jitter, so that many clients do not come back together.
         bits: length of the codes that the server must give; None takes what
             its signatures say.
 
@@ -247,7 +249,7 @@ class Client:
             except Transient as error:
                 last = error
             pause = self.backoff * 2.0 ** min(attempt - 1, 60)
-            pause *= random.uniform(0.5, 1.5)
+            pause = min(pause, _LONGEST_PAUSE) * random.uniform(0.5, 1.5)
             if attempt > self.retries or pause >= deadline.remaining():
                 break
             time.sleep(pause)

@@ -163,11 +163,16 @@ def make(name: str) -> Online | Full:
 
 def _gathered(dataset, weights):
     """Arrays of all batches; stops where their state would fill the memory."""
-    if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
+    batches = dataset.cardinality()
+    if batches < 0:
+        endless = batches == tf.data.INFINITE_CARDINALITY
+        length = "without end" if endless else "of unknown length"
         raise ValueError(
             "The full schedule keeps state for every row, so that there must "
-            "be an end to them. Received: a dataset without end. Leave out "
-            '`.repeat()`, or use schedule="online".'
+            f"be an end to them. Received: a dataset {length}. Leave out "
+            "`.repeat()`, give arrays, say how many batches there are by "
+            "`dataset.apply(tf.data.experimental.assert_cardinality(n))`, or "
+            'use schedule="online".'
         )
     dims = [kernel.shape[1] for kernel in weights[0]]
     found, count = [], 0

@@ -170,6 +170,14 @@ class TrainingConfig:
     def __post_init__(self):
         for part in (self, self.source, self.network, self.optimization):
             check_settings(part)
+        depths = [stage.layers for stage in self.stages]
+        config.require(
+            depths == sorted(depths),
+            "stages",
+            str(self.stages),
+            "of rising depth",
+            "because a trained layer cannot be frozen again",
+        )
 
     @property
     def stages(self) -> Stages:

@@ -24,6 +24,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from vdsh_tf import files
+from vdsh_tf.config import is_count
 from vdsh_tf.training import model_files
 from vdsh_tf.training.config import TrainingConfig
 
@@ -190,11 +191,20 @@ class RunDirectory:
     @property
     def image_shape(self) -> tuple[int, int, int] | None:
         """Shape of one item of a run on pictures, else None."""
-        if data := self.data:
-            shape = data.get("image_shape")
-        else:
-            shape = _IMAGE_SHAPES_OF_0_1.get(self.config.source.data)
-        return None if shape is None else tuple(shape)
+        if not (data := self.data):
+            return _IMAGE_SHAPES_OF_0_1.get(self.config.source.data)
+        shape = data.get("image_shape")
+        if shape is None:
+            return None
+        sides = isinstance(shape, list) and len(shape) == 3
+        if not sides or not all(map(is_count, shape)):
+            raise ValueError(
+                f"{self.file('data.json')} must have three sizes as "
+                "`image_shape`, or null, but is damaged. Received: "
+                f"{shape!r:.80}. Train anew."
+            )
+        height, width, channels = shape
+        return height, width, channels
 
     @property
     def finished(self) -> bool:

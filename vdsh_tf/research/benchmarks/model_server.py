@@ -6,7 +6,8 @@ Serving 2.x.
 
     python -m vdsh_tf.research.benchmarks.model_server EXPORT/saved_model
 
-writes its addresses as JSON and serves until its input ends.
+writes its addresses as JSON and serves until its input ends. Two numbers after
+the folder are ports, for REST and gRPC; 0 takes a free one.
 """
 
 import base64
@@ -193,15 +194,15 @@ class _HttpServer(http.server.ThreadingHTTPServer):
 class Server:
     """REST, and gRPC where tensorflow-serving-api is installed."""
 
-    def __init__(self, base, grpc_too=True, workers=16):
+    def __init__(self, base, grpc_too=True, workers=16, ports=(0, 0)):
         self.model = Model(base)
-        self._http = _HttpServer(("127.0.0.1", 0), _Handler)
+        self._http = _HttpServer(("127.0.0.1", ports[0]), _Handler)
         self._http.model = self.model
         threading.Thread(target=self._http.serve_forever, daemon=True).start()
         self.rest = f"http://127.0.0.1:{self._http.server_port}"
         self._grpc = None
         if grpc_too:
-            self._grpc, port = _start_grpc(self.model, workers)
+            self._grpc, port = _start_grpc(self.model, workers, ports[1])
             self.grpc = f"grpc://127.0.0.1:{port}"
 
     def close(self):
@@ -212,7 +213,7 @@ class Server:
         self.model.session.close()
 
 
-def _start_grpc(model, workers):
+def _start_grpc(model, workers, port):
     import grpc
     from tensorflow_serving.apis import prediction_service_pb2_grpc
 
@@ -224,7 +225,7 @@ def _start_grpc(model, workers):
     prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
         _servicer(model), server
     )
-    port = server.add_insecure_port("127.0.0.1:0")
+    port = server.add_insecure_port(f"127.0.0.1:{port}")
     server.start()
     return server, port
 
@@ -278,9 +279,9 @@ def _servicer(model):
     return Servicer()
 
 
-def main(base: str) -> None:
+def main(base: str, *ports: str) -> None:
     """Serves a folder of versions until the process's input ends."""
-    server = Server(base)
+    server = Server(base, ports=tuple(map(int, ports)) or (0, 0))
     addresses = {"rest": server.rest, "grpc": server.grpc}
     sys.stdout.write(json.dumps(addresses) + "\n")
     sys.stdout.flush()
@@ -289,4 +290,4 @@ def main(base: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])
