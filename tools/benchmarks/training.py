@@ -15,7 +15,7 @@ step     time of a step over that of Keras with Adam, both by XLA on raw rows;
          the same with the targets of goal search, which Adam does not have;
          and Adam over itself, which says how noisy the machine is. Two steps
          share a process, because ratios depend on how a process lies in
-         memory; --repeats=5 takes the median over five processes: 12 minutes.
+         memory; --repeats=5 takes the median over five processes: 15 minutes.
 
 Every setting of VDSH is a flag, as in tools/train.py; with
 --validation_per_class quality is measured on rows held out of the training
