@@ -313,4 +313,6 @@ def sample_of(
     x, y, *weight = (
         np.concatenate(part)[:most] for part in zip(*parts, strict=True)
     )
+    if y.shape[1:] == (1,):
+        y = y[:, 0]
     return x, y, weight[0] if weight else None
