@@ -15,7 +15,6 @@ from vdsh_tf import Recipe
 from vdsh_tf import Solver
 from vdsh_tf.data import batches
 from vdsh_tf.data import datasets
-from vdsh_tf.solver import preservation
 from vdsh_tf.training import trainer
 
 
@@ -73,25 +72,6 @@ class PreserveTest(case.TestCase):
         self.assert_close(first.projection, second.projection, atol=1e-5)
         for a, b in zip(_kernels(first), _kernels(second), strict=True):
             self.assert_close(a, b, atol=1e-4)
-
-    def test_shards_learn_the_same_projection(self):
-        rng = np.random.default_rng(0)
-        x = rng.normal(size=(300, 10)).astype("f4")
-        y = (x[:, 0] > 0).astype(int)
-        self.assertTrue(preservation.linear(x, y))
-        with tempfile.TemporaryDirectory() as folder:
-            np.save(os.path.join(folder, "a.npy"), x)
-            np.save(os.path.join(folder, "a.labels.npy"), y)
-            rows = datasets.load("shards", path=folder).train
-            models = [_model(num_classes=2) for _ in range(2)]
-            models[0].fit(rows.x, rows.y, epochs=1, verbose=0)
-            in_memory = rows.x.take(np.arange(len(rows)))
-            models[1].fit(in_memory, rows.y, epochs=1, verbose=0)
-        first, second = (np.asarray(m.projection) for m in models)
-        self.assert_close(first, second, atol=1e-6)
-        # Labels came with the rows: the first target is theirs.
-        told = np.corrcoef(x @ first[:, 0], y)[0, 1]
-        self.assertGreater(abs(told), 0.7)
 
     def test_saved_model_goes_on_alike(self):
         split = datasets.load("digits")

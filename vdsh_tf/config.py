@@ -318,19 +318,15 @@ class Solver:
     )
     preserve: float | None = solver_setting(
         NOT_NEGATIVE,
-        "Weight of what codes predict beside the labels: directions of the "
-        "input that correlate with them, and principal components. Not given, "
-        "`goal` says it: "
+        "Weight of what codes predict beside the labels: principal components "
+        "of the input. Not given, `goal` says it: "
         + ", ".join(f"{value:g} for {name}" for name, value in GOALS.items())
         + ".",
         online=None,
         full=None,
     )
     preserve_rank: int | None = solver_setting(
-        COUNT,
-        "Number of these targets, of which up to half correlate with labels.",
-        online=32,
-        full=32,
+        COUNT, "Number of these components.", online=32, full=32
     )
 
     def __post_init__(self):

@@ -272,12 +272,9 @@ class VDSH(entries.CheckedModel, StepMetrics, Replicated):
         """Learns what codes predict beside the labels, once."""
         if self.projection is None or np.any(self.projection):
             return
-        most = normalization.most_rows(data.width)
-        rows, labels, weight = data.sample(most)
+        rows, weight = data.sample(normalization.MOST_ROWS)
         rows = np.asarray(self.encoder.normalize(rows))
-        if not preservation.linear(rows, labels):
-            labels = None
-        found = preservation.projection(rows, self.solver, weight, labels)
+        found = preservation.projection(rows, self.solver, weight)
         self.projection.assign(found[0])
         self.offset.assign(found[1])
 

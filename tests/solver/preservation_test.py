@@ -54,92 +54,9 @@ class ProjectionTest(case.TestCase):
             self.assert_close(g, w, atol=1e-10)
 
     def test_constant_rows_have_no_components(self):
-        rows, labels = np.ones((20, 6)), np.arange(20) % 2
-        for given in (None, labels):
-            p, offset = preservation.projection(rows, _solver(), None, given)
-            self.assert_equal(p, np.zeros((6, 3)))
-            self.assert_equal(offset, np.zeros(3))
-
-
-def _labelled(count=200, dim=8, classes=4, seed=0):
-    """Rows around one centre per class, of length one."""
-    rng = np.random.default_rng(seed)
-    labels = np.arange(count) % classes
-    rows = rng.normal(size=(classes, dim))[labels]
-    rows += 0.5 * rng.normal(size=rows.shape)
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True), labels
-
-
-class CanonicalTest(case.TestCase):
-    @parameterized.parameters("single", "multi")
-    def test_matches_canonical_correlations(self, kind):
-        rows, labels = _labelled()
-        y = np.eye(4)[labels]
-        if kind == "multi":
-            labels = y = (y + np.roll(y, 1, axis=1) * (rows[:, :1] > 0)) > 0.5
-        p, offset = preservation.projection(rows, _solver(6), None, labels)
-        got = rows @ p - offset
-        # Dense: (Cxx + r)^-1 Cxy (Cyy + r)^-1 Cyx w = rho^2 w.
-        x, y = rows - rows.mean(axis=0), y - y.mean(axis=0)
-        cxx = x.T @ x / len(x) + 1e-4 * np.eye(8)
-        cyy = y.T @ y / len(y) + 1e-4 * np.eye(4)
-        cxy = x.T @ y / len(x)
-        product = np.linalg.inv(cxx) @ cxy @ np.linalg.inv(cyy) @ cxy.T
-        squares, w = map(np.real, np.linalg.eig(product))
-        order = np.argsort(-squares)[:3]
-        rho, w = np.sqrt(squares[order]), w[:, order]
-        w /= np.sqrt(np.sum(w * (cxx @ w), axis=0))
-        want = 2 * 0.2 * (x @ w) * rho / rho[0]
-        want *= np.sign(np.sum(want * got[:, :3], axis=0))
-        self.assert_close(got[:, :3], want, atol=1e-8)
-        # The others are principal components.
-        alone, origin = preservation.projection(rows, _solver(3))
-        self.assert_close(got[:, 3:], rows @ alone - origin, atol=1e-8)
-
-    def test_a_weight_of_two_is_the_row_twice(self):
-        rows, labels = _labelled(60)
-        weight = np.random.default_rng(2).integers(0, 4, 60)
-        got = preservation.projection(rows, _solver(6), weight, labels)
-        twice = [np.repeat(part, weight, axis=0) for part in (rows, labels)]
-        want = preservation.projection(twice[0], _solver(6), None, twice[1])
-        for g, w in zip(got, want, strict=True):
-            self.assert_close(g, w, atol=1e-8)
-
-    @parameterized.parameters((30, 100, 3), (700, 20, 650), (12, 3, 2))
-    def test_any_shape_gives_finite_targets(self, count, dim, classes):
-        rows, labels = _labelled(count, dim, classes)
-        p, offset = preservation.projection(rows, _solver(8), None, labels)
-        self.assertEqual(p.shape, (dim, 8))
-        self.assertTrue(np.isfinite(p).all() and np.isfinite(offset).all())
-        self.assertGreater(np.abs(p[:, 0]).max(), 0)
-
-    def test_one_label_has_no_canonical_directions(self):
-        rows, _ = _labelled()
-        got = preservation.projection(rows, _solver(), None, np.zeros(200, int))
-        want = preservation.projection(rows, _solver())
-        for g, w in zip(got, want, strict=True):
-            self.assert_equal(g, w)
-
-
-class LinearTest(case.TestCase):
-    def test_classes_with_a_centre_each_are_linear(self):
-        for classes in (2, 4, 30):
-            rows, labels = _labelled(3000, 40, classes)
-            self.assertTrue(preservation.linear(rows, labels))
-            several = np.eye(classes)[labels]
-            self.assertTrue(preservation.linear(rows, several))
-
-    def test_many_classes_are_told_by_mixtures_of_their_labels(self):
-        rows, labels = _labelled(4000, 200, 600)
-        self.assertTrue(preservation.linear(rows, labels))
-
-    def test_classes_in_opposite_corners_are_not(self):
-        rows = np.random.default_rng(0).normal(size=(1000, 2))
-        labels = (rows[:, 0] * rows[:, 1] > 0).astype(int)
-        self.assertFalse(preservation.linear(rows, labels))
-
-    def test_too_few_rows_say_nothing(self):
-        self.assertFalse(preservation.linear(*_labelled(12)))
+        p, offset = preservation.projection(np.ones((20, 6)), _solver())
+        self.assert_equal(p, np.zeros((6, 3)))
+        self.assert_equal(offset, np.zeros(3))
 
 
 def _problem(several, margin=0.0, **settings):

@@ -47,7 +47,7 @@ def plan(model, recipe, data, validation_data, given, epochs, initial_epoch):
     if growth is not None:
         _check_rates(given)
         _warn_if_shallow(growth, epochs, model.encoder.num_layers)
-    rows, *_ = data.sample(1000)
+    rows, _ = data.sample(1000)
     if model.algorithm.takes_optimizer:
         own.append(Watch(rows, growth))
     else:

@@ -211,24 +211,21 @@ class TrainingData:
             return self.x.sample()
         return self.x if self.source is None else self.source.look()
 
-    def sample(
-        self, most: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    def sample(self, most: int) -> tuple[np.ndarray, np.ndarray | None]:
         """Up to `most` rows, evenly spread over arrays, first of batches.
 
         Returns:
-            Rows [n, d], their labels, and their weights [n] if they have any.
+            Rows [n, d], and their weights [n] if they have any.
         """
         if self.streamed:
             return sample_of(self.look(), most)
-        if self.stored:
-            places, rows = self.x.sampled()
-        else:
-            places, rows = np.arange(len(self.x)), self.x
-        chosen = slice(None, None, max(1, len(rows) // most))
-        places = places[chosen][:most]
-        weight = None if self.weight is None else self.weight[places]
-        return np.asarray(rows[chosen][:most]), self.y[places], weight
+        rows = self.look()
+        # Stored rows are a sample already, of which weights are not kept.
+        weight = None if self.stored else self.weight
+        step = max(1, len(rows) // most)
+        if weight is not None:
+            weight = weight[::step][:most]
+        return np.asarray(rows[::step][:most]), weight
 
     @contextlib.contextmanager
     def explained(self) -> Iterator[None]:
@@ -300,19 +297,14 @@ def validation(data, width: int, num_classes: int, scale_free: bool = False):
     return found.arrays, found.arrays
 
 
-def sample_of(
-    found_in, most: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """The first rows of (x, y, ...) batches, and their weights if any."""
-    parts, count = [], 0
-    for batch in found_in:
-        parts.append([np.asarray(part) for part in batch])
-        count += len(parts[-1][0])
+def sample_of(found_in, most: int) -> tuple[np.ndarray, np.ndarray | None]:
+    """The first rows of (x, ...) batches, and their weights if there are."""
+    found, weights, count = [], [], 0
+    for x, *others in found_in:
+        found.append(np.asarray(x))
+        weights += [np.asarray(weight) for weight in others[1:]]
+        count += len(found[-1])
         if count >= most:
             break
-    x, y, *weight = (
-        np.concatenate(part)[:most] for part in zip(*parts, strict=True)
-    )
-    if y.shape[1:] == (1,):
-        y = y[:, 0]
-    return x, y, weight[0] if weight else None
+    weight = np.concatenate(weights)[:most] if weights else None
+    return np.concatenate(found)[:most], weight

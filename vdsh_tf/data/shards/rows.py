@@ -133,30 +133,22 @@ class StoredRows:
         return result
 
     def sample(self) -> np.ndarray:
-        """Rows for normalisation, see `sampled`."""
-        return self.sampled()[1]
-
-    def sampled(self) -> tuple[np.ndarray, np.ndarray]:
-        """All rows, if they are few, or a sample, in their order.
+        """Rows for normalisation: all, if they are few, in their order.
 
         Of many, those that the pass over the data has kept; where these are
         too few, because most of the data is left out, as many as
         `normalization.sample` takes are drawn and read.
-
-        Returns:
-            Places among these rows, and the rows.
         """
         most = normalization.most_rows(self.shape[1])
         numbers, rows = self.catalog.sampled()
-        mine = np.isin(numbers, self._index)
-        kept = np.searchsorted(self._index, numbers[mine])
+        kept = rows[np.isin(numbers, self._index)]
         if len(kept) == len(self) or 2 * len(kept) > most:
-            return kept, rows[mine]
+            return kept
         drawn = np.arange(len(self))
         if len(self) > most:
             rng = np.random.default_rng(0)
             drawn = np.sort(rng.choice(len(self), most, replace=False))
-        return drawn, self.take(drawn)
+        return self.take(drawn)
 
     def labels(self) -> np.ndarray:
         """Labels of these rows as they were counted: [n] or [n, C]."""
