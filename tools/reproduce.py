@@ -6,9 +6,9 @@
     python tools/reproduce.py --report
 
 Figures: convergence, layers, time, architecture, retrieval, tsne-codes, radius,
-multilabel, few-shot, backprop; beside the paper's protocol unseen-items (few
-rows per class are trained on, the others are searched in) and unseen-classes
-(queries and database are of classes that had no label). Budgets:
+multilabel, few-shot, backprop, unseen-items, unseen-classes. The last two have
+protocols beside the paper's: few rows per class are trained on, the others are
+searched in; queries and database are of classes that had no label. Budgets:
 
     smoke   a few rows and steps, to see that everything runs; numbers mean
             nothing: 5 minutes
