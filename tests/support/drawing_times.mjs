@@ -6,18 +6,10 @@
 // items are on the screen, with their pictures, and how long the page itself
 // says that it took.
 
-import { createRequire } from "node:module";
+import { launch } from "./browser.mjs";
 
 const [url, executablePath, drawings] = process.argv.slice(2);
-const require = createRequire(`${process.cwd()}/`);
-const { chromium } = require("playwright-core");
-
-const browser = await chromium.launch({
-  executablePath,
-  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update",
-    "--disable-sync"],
-});
+const browser = await launch(executablePath);
 
 // In the page: the time of the last move, and of what it changed.
 function watch() {

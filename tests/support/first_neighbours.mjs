@@ -4,18 +4,10 @@
 //
 // Prints how many there are, and what the page says of them.
 
-import { createRequire } from "node:module";
+import { launch } from "./browser.mjs";
 
 const [url, executablePath] = process.argv.slice(2);
-const require = createRequire(`${process.cwd()}/`);
-const { chromium } = require("playwright-core");
-
-const browser = await chromium.launch({
-  executablePath,
-  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update",
-    "--disable-sync"],
-});
+const browser = await launch(executablePath);
 try {
   const page = await browser.newPage();
   await page.goto(url);

@@ -5,18 +5,10 @@
 // PICTURE is a file to open; ROWS are raw rows that the page itself encodes.
 
 import { readFileSync, writeFileSync } from "node:fs";
-import { createRequire } from "node:module";
+import { launch } from "./browser.mjs";
 
 const [url, executablePath, out, shots, picture, rows] = process.argv.slice(2);
-const require = createRequire(`${process.cwd()}/`);
-const { chromium } = require("playwright-core");
-
-const browser = await chromium.launch({
-  executablePath,
-  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update",
-    "--disable-sync"],
-});
+const browser = await launch(executablePath);
 const result = { errors: [] };
 
 async function open(options) {
