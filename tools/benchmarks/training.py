@@ -25,6 +25,7 @@ ratios, not seconds.
 """
 
 import dataclasses
+import functools
 import os
 import statistics
 import sys
@@ -293,13 +294,18 @@ def share(layers: int, width: int, batch: int) -> dict:
 
 def measure_step(args: Args) -> None:
     """A step of VDSH over one of Keras with Adam, in turns."""
+    from vdsh_tf.research.benchmarks import memory
+
+    pair_of = functools.partial(
+        memory.alone, "vdsh_tf.research.benchmarks.steps", "pair"
+    )
     rows = []
     width = args.settings.network.width
     for layers in args.depths or (4, 8, 16, 48):
         row = {"layers": layers, "width": width}
         for rival in STEP_RIVALS:
             found = [
-                memory_alone("pair", (784, layers, width, 64, 256), rival)
+                pair_of((784, layers, width, 64, 256), rival)
                 for _ in range(args.repeats)
             ]
             ratios = [pair["first"] / pair["second"] for pair in found]
@@ -312,13 +318,6 @@ def measure_step(args: Args) -> None:
             )
         rows.append(row)
     args.write("step", rows)
-
-
-def memory_alone(function: str, *args) -> dict:
-    """Calls a function of the steps' module in a process of its own."""
-    from vdsh_tf.research.benchmarks import memory
-
-    return memory.alone("vdsh_tf.research.benchmarks.steps", function, *args)
 
 
 def measure_scan() -> dict:
