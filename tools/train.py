@@ -24,8 +24,8 @@ Without a preset, --data other than digits takes "auto", for data of your own:
 8 layers x 512, 64 bits. Every setting is a flag and overrides the preset;
 --stages reads layers:epochs:rate, with commas between stages. A run directory
 holds config.json, model.keras, history.csv, metrics.json, convergence.png and
-TensorBoard logs. Interrupted training resumes after its last epoch with
---resume, on the same data.
+TensorBoard logs. Interrupted training resumes from its last checkpoint
+with --resume, on the same data.
 
 --workers=N divides every batch among N processes on this machine. On several
 machines, run the same command on each with TF_CONFIG set, and --run_dir in a

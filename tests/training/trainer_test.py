@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from unittest import mock
 
 import keras
 from absl.testing import absltest
@@ -91,10 +92,17 @@ class TrainTest(case.TestCase):
         again = trainer.evaluate(model, self.split)
         self.assertEqual(again, {key: result[key] for key in again})
 
+    # A large share makes each checkpoint worth it, a small one none.
     @parameterized.parameters(
-        ("online", 1), ("online", 2), ("full", 2), ("online", 0)
+        ("online", 0, 1e9, 0),
+        ("online", 1, 1e9, 1),
+        ("online", 2, 1e9, 2),
+        ("online", 3, 1e-9, 1),
+        ("full", 2, 1e-9, 2),
     )
-    def test_interrupted_run_resumes_to_the_same_weights(self, schedule, epoch):
+    def test_interrupted_run_resumes_to_the_same_weights(
+        self, schedule, epoch, share, kept
+    ):
         stages = "2:2:1e-2,4:2:5e-3" if schedule == "online" else "3:4:1"
         config = _config(schedule=schedule, stages=Stages.parse(stages))
         whole, want = self._train("whole", config)
@@ -107,13 +115,15 @@ class TrainTest(case.TestCase):
                 if number == epoch:
                     raise KeyboardInterrupt
 
-        trainer.EpochRecord = Record
-        try:
-            with self.assertRaises(KeyboardInterrupt):
-                trainer.train(broken, self.split, verbose=0)
-        finally:
-            trainer.EpochRecord = original
+        with (
+            mock.patch.object(trainer, "EpochRecord", Record),
+            mock.patch.object(trainer, "CHECKPOINT_SHARE", share),
+            self.assertRaises(KeyboardInterrupt),
+        ):
+            trainer.train(broken, self.split, verbose=0)
         self.assertFalse(broken.finished)
+        self.assertEqual((broken.last_checkpoint() or (None, 0))[1], kept)
+        self.assertLen(broken.read_history(), epoch)
         got = trainer.train(broken, self.split, verbose=0)
         for a, b in zip(
             self._weights(whole), self._weights(broken), strict=True

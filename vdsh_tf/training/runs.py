@@ -12,7 +12,7 @@ curves.png        picture (`tools/evaluate.py`)
 codes.npy         codes of the database (`tools/encode.py`)
 index.npz         their index (`tools/index.py`)
 tensorboard/      the same for TensorBoard
-checkpoints/      the last epoch, while training
+checkpoints/      a whole epoch to resume from, while training
 """
 
 import csv

@@ -65,7 +65,7 @@ class Team:
             raise WorkerLostError(
                 f"All {len(self.cluster.addresses)} workers must be there, or "
                 f"no sum over a batch is whole; {self.cluster.name} has lost "
-                "another one and stops. Finished epochs are kept: start all "
+                "another one and stops. The last checkpoint is kept: start all "
                 "workers again, and resume. TensorFlow says: "
                 f"{_telling(cause)}"
             ) from error

@@ -31,6 +31,9 @@ from vdsh_tf.training import team as team_lib
 from vdsh_tf.training.config import TrainingConfig
 from vdsh_tf.training.team import Team
 
+# Of the time of training, what checkpoints may take.
+CHECKPOINT_SHARE = 0.02
+
 
 class Stopwatch(keras.callbacks.Callback):
     """Adds up the time of epochs. List it first: evaluation is not counted.
@@ -65,13 +68,20 @@ class StateRecord(keras.callbacks.Callback):
 
 
 class EpochRecord(keras.callbacks.Callback):
-    """Writes history and a checkpoint to resume from, after each epoch."""
+    """Writes history after each epoch, and checkpoints to resume from.
+
+    A checkpoint that takes a second to write is worth it when it saves
+    1 / CHECKPOINT_SHARE seconds of work: epochs that are shorter share one.
+    The first epoch and the last one always have one; so does every epoch of
+    the full schedule, whose state all workers write together.
+    """
 
     def __init__(self, directory: runs.RunDirectory, rows, stopwatch):
         super().__init__()
         self.directory = directory
         self.rows = rows
         self.stopwatch = stopwatch
+        self._due = 0.0
 
     def on_epoch_end(self, epoch, logs=None):
         row = {"epoch": epoch + 1, "layers": self.model.encoder.depth}
@@ -83,7 +93,13 @@ class EpochRecord(keras.callbacks.Callback):
                 row[f"{name}_{m}"] = value
         self.rows.append(row)
         self.directory.write_history(self.rows)
+        start = time.perf_counter()
+        is_last = epoch + 1 == self.params["epochs"]
+        if start < self._due and not is_last and self.model.store is None:
+            return
         self.directory.save_checkpoint(self.model, epoch + 1)
+        end = time.perf_counter()
+        self._due = end + (end - start) / CHECKPOINT_SHARE
 
 
 def load_data(
@@ -150,7 +166,7 @@ def train(
     verbose="auto",
     team: Team | None = None,
 ) -> dict:
-    """Trains the run in `directory`, from its last epoch if it has one.
+    """Trains the run in `directory`, from its last checkpoint if it has one.
 
     Other processes are kept out of the directory meanwhile. A run that is
     finished, maybe by one of them, is not trained again.
