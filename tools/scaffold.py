@@ -16,8 +16,10 @@ Exit codes: 0 done, 1 an error that the message explains, 2 wrong flags, 130
 interrupted (Ctrl-C), 143 terminated (SIGTERM).
 """
 
+import atexit
 import contextlib
 import dataclasses
+import gc
 import os
 import sys
 from collections.abc import Callable
@@ -68,6 +70,9 @@ def run(
         The exit code.
     """
     argv = sys.argv[1:] if argv is None else list(argv)
+    # At its end, Python looks for garbage among all that is left, which takes
+    # a second where TensorFlow made graphs; the system frees it at once.
+    atexit.register(gc.freeze)
     with interrupts.watching(interrupted) as watch:
         try:
             return _run(work, args_class, doc or "", argv)

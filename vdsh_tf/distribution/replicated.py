@@ -87,7 +87,9 @@ class Replicated(keras.Model):
         if self.replicas is None:
             return super()._make_function(step_function)
         if step_function != self.train_step:
-            return self._uncompiled(step_function)
+            # XLA reaches variables of one device only.
+            with self._without_xla():
+                return super()._make_function(step_function)
 
         def one_step(batch):
             return self.replicas.run(
@@ -106,11 +108,19 @@ class Replicated(keras.Model):
 
         return function
 
-    def _uncompiled(self, step_function):
-        """Keras' function. XLA reaches variables of one device only."""
+    def make_predict_function(self, force=False):
+        """Keras' function. XLA would compile it anew for every number of rows.
+
+        That takes half a second at 48 layers, longer than most rows do.
+        """
+        with self._without_xla():
+            return super().make_predict_function(force)
+
+    @contextlib.contextmanager
+    def _without_xla(self):
         wanted, self.jit_compile = self.jit_compile, False
         try:
-            return super()._make_function(step_function)
+            yield
         finally:
             self.jit_compile = wanted
 
