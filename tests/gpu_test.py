@@ -49,6 +49,7 @@ CASES = {
     "mean_damping": Case(solver=Solver(mean_damping=0.1)),
     "preserve": Case(solver=Solver(preserve=0.15, preserve_rank=5)),
     "mixup": Case(recipe=Recipe(mixup=0.2)),
+    "chimeras": Case(recipe=Recipe(chimeras=0.25)),
     "weight_decay": Case(recipe=Recipe(weight_decay=0.3)),
     "float64": Case(dtype="float64"),
 }

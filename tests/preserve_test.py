@@ -1,4 +1,4 @@
-"""`preserve` and `mixup` in a model: arrays, streams, files, unseen classes."""
+"""`preserve` in a model: arrays, streams, files, unseen classes."""
 
 import os
 import tempfile
@@ -7,13 +7,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 from absl.testing import absltest
-from absl.testing import parameterized
 
 from tests.support import case
 from vdsh_tf import VDSH
 from vdsh_tf import Recipe
 from vdsh_tf import Solver
-from vdsh_tf.data import batches
 from vdsh_tf.data import datasets
 from vdsh_tf.training import trainer
 
@@ -99,35 +97,6 @@ class PreserveTest(case.TestCase):
         model.fit(x, y, epochs=3, verbose=0)
         self.assertEqual(model.classifier.shape, (32, 12))
         self.assertTrue(np.isfinite(model.evaluate(x, y, verbose=0)).all())
-
-
-class MixupTest(case.TestCase):
-    @parameterized.parameters(True, False)
-    def test_each_sample_takes_a_share_of_its_neighbour(self, weighted):
-        rng = np.random.default_rng(0)
-        x = rng.normal(size=(30, 5)).astype("f4")
-        x /= np.linalg.norm(x, axis=1, keepdims=True)
-        y = np.eye(30, dtype="f4")
-        weight = np.arange(30, dtype="f4") if weighted else None
-        got_x, got_y, got_weight = batches.mixed(x, y, weight, 0.4, [1, 2])
-        own = np.diag(got_y)
-        taken = got_y.numpy()[np.arange(30), np.arange(30) - 1]
-        self.assert_close(own + taken, np.ones(30), atol=1e-6)
-        self.assertTrue((taken >= 0).all() and (taken <= 0.4).all())
-        self.assertGreater(taken.std(), 0.05)
-        want = own[:, None] * x + taken[:, None] * np.roll(x, 1, axis=0)
-        want /= np.linalg.norm(want, axis=1, keepdims=True)
-        self.assert_close(got_x, want, atol=1e-6)
-        if weighted:
-            want = own * weight + taken * np.roll(weight, 1)
-            self.assert_close(got_weight, want, atol=1e-5)
-        else:
-            self.assertIsNone(got_weight)
-
-    @parameterized.parameters(-0.1, 0.6, float("nan"))
-    def test_bad_share(self, share):
-        with self.assertRaisesRegex(ValueError, "`mixup` must be .*0.5"):
-            Recipe(mixup=share)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from vdsh_tf.callbacks.step_metrics import StepMetrics
 from vdsh_tf.data import batches
 from vdsh_tf.data import entries
 from vdsh_tf.data import inputs
+from vdsh_tf.data import mixing
 from vdsh_tf.data import normalization
 from vdsh_tf.data import tensors
 from vdsh_tf.data import training_data
@@ -278,13 +279,22 @@ class VDSH(entries.CheckedModel, StepMetrics, Replicated):
         self.projection.assign(found[0])
         self.offset.assign(found[1])
 
-    def _targets(self, y, x):
+    def _labels(self, y):
+        return tensors.label_vectors(y, self.num_classes, self.compute_dtype)
+
+    def _targets(self, labels, x):
         """Label vectors, and what is predicted beside them."""
-        y = tensors.label_vectors(y, self.num_classes, self.compute_dtype)
         if self.projection is None:
-            return y
-        fixed = self.projection.value, self.offset.value
-        return preservation.targets(y, x, *map(tf.convert_to_tensor, fixed))
+            return labels
+        fixed = map(tf.convert_to_tensor, (self.projection, self.offset))
+        return preservation.targets(labels, x, *fixed)
+
+    def _step_seed(self):
+        """A function of the step, so that resumed training is the same."""
+        step = 0
+        if self.optimizer is not None:
+            step = tf.cast(self.optimizer.iterations.value, tf.int64)
+        return tf.stack([tf.constant(self.encoder.seed, tf.int64), step])
 
     def _arguments(self, data, epoch):
         """What Keras trains on, as keywords of its `fit`."""
@@ -328,26 +338,23 @@ class VDSH(entries.CheckedModel, StepMetrics, Replicated):
 
     @property
     def takes_row_before(self):
-        """Mixing takes something of the row before."""
-        return self.recipe is not None and bool(self.recipe.mixup)
+        """Mixtures and chimeras take something of the row before."""
+        return self.recipe is not None and self.recipe.takes_row_before
 
     def train_part(self, data, place):
         x, y, weight = keras.utils.unpack_x_y_sample_weight(data)
         x, *index = x if isinstance(x, tuple) else (x,)
         x = self.encoder.normalize(x)
-        y = self._targets(y, x)
-        if self.recipe is not None and self.recipe.mixup:
-            # A function of the step, so that resumed training is the same.
-            step = tf.cast(self.optimizer.iterations.value, tf.int64)
-            seed = tf.stack([tf.constant(self.encoder.seed, tf.int64), step])
-            x, y, weight = batches.mixed(
-                x, y, weight, self.recipe.mixup, seed, place
-            )
+        labels = self._labels(y)
+        x, labels, weight, counted = mixing.blended(
+            x, labels, weight, self.recipe, self._step_seed(), place
+        )
+        y = self._targets(labels, x)
         theta, classifier = self.weights_as_tensors()
         group = None
         if place is not None:
             group = self.group(
-                lambda rows: self._sums(rows, y, classifier, weight)
+                lambda rows: self._sums(rows, y, classifier, counted)
             )
         update = self.algorithm.step(
             theta,
@@ -366,7 +373,7 @@ class VDSH(entries.CheckedModel, StepMetrics, Replicated):
         residual = self._update_layer_metrics(update.trace)
         if group is None:
             logs = self._update_metrics(
-                update.trace.embedding, y, theta, classifier, weight
+                update.trace.embedding, y, theta, classifier, counted
             )
         else:
             logs = self._update_from_sums(
@@ -380,7 +387,11 @@ class VDSH(entries.CheckedModel, StepMetrics, Replicated):
         x = self.encoder.normalize(x)
         embedding = network.embed(x, theta)
         return self._update_metrics(
-            embedding, self._targets(y, x), theta, classifier, weight
+            embedding,
+            self._targets(self._labels(y), x),
+            theta,
+            classifier,
+            weight,
         )
 
     def encode(self, x, batch_size: int = 1024) -> np.ndarray:

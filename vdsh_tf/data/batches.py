@@ -8,8 +8,6 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from vdsh_tf import network
-
 
 class Perturbation(NamedTuple):
     """What is done to training rows, in the space that the network sees.
@@ -83,39 +81,6 @@ def _specks(rows, seed):
     octets = tf.reshape(tf.bitcast(words, tf.uint8), [count, -1])[:, :dim]
     deviation = ((256**2 - 1) / 12) ** 0.5
     return (tf.cast(octets, tf.float32) - 127.5) / deviation
-
-
-def mixed(x, y, weight, share: float, seed, place=None):
-    """A batch whose samples have taken something of their neighbour.
-
-    Args:
-        x: [batch, d], normalised rows.
-        y: [batch, C], targets.
-        weight: [batch] sample weights, or None.
-        share: the largest part that is taken, from 0 to .5; each sample draws
-            its own.
-        seed: two integers.
-        place: if the batch is a slice of a larger one, where it begins and
-            how many rows the larger one has; the first row is then the one
-            before the slice, for the others to take from.
-
-    Returns:
-        x, with rows of length one again; y; and weight.
-    """
-    rows = tf.shape(x)[0] if place is None else place[1]
-    taken = tf.random.stateless_uniform([rows, 1], seed, 0.0, share, x.dtype)
-    if place is not None:
-        start = place[0]
-        taken = taken[start : start + tf.shape(x)[0] - 1]
-
-    def mix(values, taken):
-        if place is not None:
-            return values[1:] + taken * (values[:-1] - values[1:])
-        return values + taken * (tf.roll(values, 1, axis=0) - values)
-
-    if weight is not None:
-        weight = mix(tf.cast(weight, x.dtype), taken[:, 0])
-    return network.unit_length(mix(x, taken)), mix(y, taken), weight
 
 
 def default_size(rows: int) -> int:
