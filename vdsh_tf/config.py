@@ -220,7 +220,7 @@ def solver_setting(rule: Rule, text: str, online, full=NotInAlgorithm) -> Any:
 
 # What codes are for, and the weight of what they keep beside labels. A larger
 # one finds more of classes without a label, at the cost of those with one.
-GOALS = {"search": 0.09, "class": 0.0}
+GOALS = {"search": 0.1, "class": 0.0}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -326,7 +326,7 @@ class Solver:
         full=None,
     )
     preserve_rank: int | None = solver_setting(
-        COUNT, "Number of these components.", online=64, full=64
+        COUNT, "Number of these components.", online=32, full=32
     )
 
     def __post_init__(self):
