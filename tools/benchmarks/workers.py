@@ -2,13 +2,15 @@
 
     python tools/benchmarks/workers.py
     python tools/benchmarks/workers.py --layers=48 --width=256 --xla=false
+    python tools/benchmarks/workers.py --batch_size=2048 --batch_alone=1024
 
 All workers run on this machine and talk over loopback; one worker and the
-team take turns, `--rounds` times. Prints the median rows per second of both,
-and what a step sends: two all-reduces. Use a machine with nothing else to do
-and at least as many cores as workers. The processor time of a worker, waiting
-not included, is printed beside: it says what to expect where other programs
-run. Two minutes.
+team take turns, `--rounds` times. Both have batches of --batch_size rows, or
+the one has --batch_alone, for example as many as each of the team. Prints the
+median rows per second of both, and what a step sends: two all-reduces. Use a
+machine with nothing else to do and at least as many cores as workers. The
+processor time of a worker, waiting not included, is printed beside: it says
+what to expect where other programs run. Two minutes.
 """
 
 import dataclasses
@@ -39,6 +41,9 @@ class Args:
     width: int = setting(512, COUNT, "Units of a hidden layer, and inputs.")
     bits: int = setting(64, COUNT, "Code length K.")
     batch_size: int = setting(1024, COUNT, "Rows in a step, of all workers.")
+    batch_alone: int | None = setting(
+        None, COUNT, "Rows in a step of the one worker; default as many."
+    )
     workers: int = setting(2, COUNT, "Processes of the team.")
     steps: int = setting(10, COUNT, "Steps of a round.")
     rounds: int = setting(7, COUNT, "Turns of each.")
@@ -54,7 +59,10 @@ def measure(args: Args) -> None:
         return serve(args)
     ports = cluster.free_ports(args.workers)
     addresses = [f"127.0.0.1:{port}" for port in ports]
-    alone = [_start(args, {})]
+    single = dataclasses.replace(
+        args, batch_size=args.batch_alone or args.batch_size
+    )
+    alone = [_start(single, {})]
     team = []
     for index in range(args.workers):
         task = {"type": "worker", "index": index}
@@ -63,10 +71,13 @@ def measure(args: Args) -> None:
     rates: dict[str, list[list[float]]] = {"one": [], "team": []}
     try:
         for number in range(args.rounds + 1):
-            for name, processes in (("one", alone), ("team", team)):
+            for name, processes, flags in (
+                ("one", alone, single),
+                ("team", team, args),
+            ):
                 seconds = _turn(processes)
                 if number:  # The first one traces and compiles.
-                    rows = args.steps * args.batch_size
+                    rows = flags.steps * flags.batch_size
                     rates[name].append([rows / s for s in seconds])
     finally:
         for process in (*alone, *team):
@@ -79,7 +90,7 @@ def _start(args, environment):
     flags = [
         f"--{field.name}={getattr(args, field.name)}"
         for field in dataclasses.fields(args)
-        if field.name != "role"
+        if field.name not in ("role", "batch_alone")
     ]
     return subprocess.Popen(
         [sys.executable, "-m", MODULE, *flags, "--role=worker"],
@@ -125,6 +136,7 @@ def _report(args, rates):
         f"{args.workers} workers x 1 thread: {wall:.2f} x one worker x 1 "
         f"thread (by processor time {processor:.2f}), {args.layers} x "
         f"{args.width}, batch {args.batch_size}"
+        + (f" (alone {args.batch_alone})" if args.batch_alone else "")
     )
     small = 8 * (2 * args.layers + 1)
     large = 4 * (weights + 2 * args.layers + 5)
