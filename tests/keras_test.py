@@ -13,7 +13,6 @@ from absl.testing import parameterized
 
 from tests.support import case
 from vdsh_tf import VDSH
-from vdsh_tf import Recipe
 from vdsh_tf import RetrievalEvaluation
 from vdsh_tf.callbacks import evaluation
 from vdsh_tf.data import datasets
@@ -661,8 +660,7 @@ class PythonDataTest(KerasTestCase):
                 part = slice(32 * i, 32 * (i + 1))
                 yield self.x[part], self.y[part]
 
-        # Chimeras would not be counted.
-        model = _model(compiled={"recipe": Recipe(chimeras=0.0)})
+        model = _model()
         model.fit(batches(), verbose=0)
         self.assertLen(made, 8)
         self.assertEqual(int(model.accuracy_metric.count), len(self.x))

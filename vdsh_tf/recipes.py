@@ -90,9 +90,6 @@ FIRST_DEPTH = 4
 RATE = 2e-3
 # Factor on the rate of a network that is trained again.
 AGAIN = 0.3
-# Share of chimeras in a batch, by the solver's goal: they keep classes apart
-# that had no label, and thin out codes of one class.
-CHIMERAS = {"search": 0.25, "class": 0.0}
 # Share of the epochs for the stage at full depth, and the factor on its rate:
 # a larger one tightens codes more, at the cost of their ranking.
 LAST_SHARE = 0.1
@@ -171,15 +168,13 @@ class Recipe:
         "Largest share of another sample of the batch that is mixed into an "
         "input and into its labels; .5 for few labelled rows.",
     )
-    chimeras: float | None = setting(
-        None,
+    chimeras: float = setting(
+        0.0,
         SHARE_OR_ZERO,
         "Share of a batch that becomes chimeras: rows with half of their "
         "entries from another one, and only the labels that both share. They "
-        "tell what is of no class, for classes without a label. Not given, "
-        "`goal` says it: "
-        + ", ".join(f"{v:g} for {name}" for name, v in CHIMERAS.items())
-        + ".",
+        "tell what is of no class; .25 where classes without a label are like "
+        "none with one.",
     )
     weight_decay: float = setting(
         0.3, NOT_NEGATIVE, "Of the optimizer, decoupled from the gradient."
@@ -192,12 +187,6 @@ class Recipe:
     def takes_row_before(self) -> bool:
         """Whether a sample may take something of the one before."""
         return bool(self.mixup or self.chimeras)
-
-    def for_goal(self, goal: str) -> "Recipe":
-        """The same with the share of chimeras that suits a goal."""
-        if self.chimeras is not None:
-            return self
-        return dataclasses.replace(self, chimeras=CHIMERAS[goal])
 
     def planned(
         self, layers: int, epochs: int, depth: int = 0, again: bool = False
@@ -245,11 +234,10 @@ class Recipe:
 
     def __str__(self) -> str:
         stages = "planned by `fit`" if self.stages is None else self.stages
-        chimeras = "by goal" if self.chimeras is None else f"{self.chimeras:g}"
         return (
             f"stages {stages} (layers:epochs:rate), warm-up "
             f"{self.warmup:g}, noise {self.noise:g}, dropout "
-            f"{self.dropout:g}, mix-up {self.mixup:g}, chimeras {chimeras}, "
-            f"weight decay "
+            f"{self.dropout:g}, mix-up {self.mixup:g}, chimeras "
+            f"{self.chimeras:g}, weight decay "
             f"{self.weight_decay:g}"
         )

@@ -8,7 +8,6 @@ from absl.testing import parameterized
 from tests.support import case
 from vdsh_tf import VDSH
 from vdsh_tf import Recipe
-from vdsh_tf import Solver
 from vdsh_tf import network
 from vdsh_tf.data import datasets
 from vdsh_tf.data import mixing
@@ -122,19 +121,6 @@ class ChimeraTest(case.TestCase):
         self.assert_close(found[0].numpy()[counted > 0], x[counted > 0])
         self.assert_equal(found[1].numpy()[counted == 0], 0)
         self.assertIsNone(found[2])
-
-    @parameterized.parameters(
-        ("search", None, 0.25),
-        ("class", None, 0.0),
-        ("class", 0.1, 0.1),
-        ("search", 0.0, 0.0),
-    )
-    def test_the_goal_says_how_many(self, goal, given, want):
-        model = VDSH(2, 16, 8, 3, solver=Solver(goal=goal))
-        model.compile(recipe=Recipe(chimeras=given))
-        model.fit(_rows(60), np.arange(60) % 3, epochs=1, verbose=0)
-        self.assertEqual(model.recipe.chimeras, want)
-        self.assertIn(f"chimeras {want:g}", str(model.recipe))
 
     def test_network_is_less_sure_of_what_is_no_item(self):
         split = datasets.load("digits")

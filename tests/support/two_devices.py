@@ -18,7 +18,9 @@ from vdsh_tf.recipes import Recipe
 from vdsh_tf.recipes import Stages
 
 ROWS, WIDTH, CLASSES = 203, 12, 4
-GROWTH = Recipe(stages=Stages.parse("2:1:2e-3,3:1:1e-3"), mixup=0.3, noise=0.3)
+GROWTH = Recipe(
+    stages=Stages.parse("2:1:2e-3,3:1:1e-3"), mixup=0.3, chimeras=0.3, noise=0.3
+)
 
 
 def data(seed=0):

@@ -35,8 +35,6 @@ def plan(model, recipe, data, validation_data, given, epochs, initial_epoch):
     own: list[keras.callbacks.Callback] = [*data.hooks(), ObjectiveAsLoss()]
     if not model.algorithm.takes_optimizer or model.optimizer is None:
         recipe = None
-    if recipe is not None:
-        recipe = recipe.for_goal(model.solver.goal)
     if recipe is not None and growth is None:
         again = initial_epoch == 0 and model.optimizer.iterations.numpy() > 0
         again = again and not any(map(_restores, given))
