@@ -61,6 +61,7 @@ RECIPE = {
     "noise": (-1, NAN, "some"),
     "dropout": (1, -0.1, 1.5),
     "mixup": (0.6, -0.1, True),
+    "chimeras": (1.0, -0.1, True),
     "weight_decay": (-1, NAN),
 }
 STAGES = (
