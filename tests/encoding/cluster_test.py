@@ -29,16 +29,21 @@ def targets():
 
 
 class ClusterTest(tool_runner.ToolTestCase):
-    def start(self):
+    def start(self, attempts=3):
+        """A cluster of two nodes; Ray gives each 30 s, little on a busy CPU."""
         from ray import cluster_utils
 
-        nodes = cluster_utils.Cluster(
-            initialize_head=True,
-            head_node_args={"num_cpus": 1, "object_store_memory": MEMORY},
-        )
+        nodes = cluster_utils.Cluster()
         self.addCleanup(nodes.shutdown)
-        second = nodes.add_node(num_cpus=1, object_store_memory=MEMORY)
-        return nodes, second
+        try:
+            for _ in range(2):
+                last = nodes.add_node(num_cpus=1, object_store_memory=MEMORY)
+        except Exception as error:
+            if attempts < 2 or "timed out during startup" not in str(error):
+                raise
+            nodes.shutdown()
+            return self.start(attempts - 1)
+        return nodes, last
 
     def plan(self, out):
         content = onnx_encoder.read(support.encoder())
