@@ -291,9 +291,7 @@ class VDSH(entries.CheckedModel, StepMetrics, Replicated):
 
     def _step_seed(self):
         """A function of the step, so that resumed training is the same."""
-        step = 0
-        if self.optimizer is not None:
-            step = tf.cast(self.optimizer.iterations.value, tf.int64)
+        step = tf.cast(self.optimizer.iterations.value, tf.int64)
         return tf.stack([tf.constant(self.encoder.seed, tf.int64), step])
 
     def _arguments(self, data, epoch):
@@ -339,16 +337,19 @@ class VDSH(entries.CheckedModel, StepMetrics, Replicated):
     @property
     def takes_row_before(self):
         """Mixtures and chimeras take something of the row before."""
-        return self.recipe is not None and self.recipe.takes_row_before
+        if self.recipe is None or self.optimizer is None:
+            return False
+        return self.recipe.takes_row_before
 
     def train_part(self, data, place):
         x, y, weight = keras.utils.unpack_x_y_sample_weight(data)
         x, *index = x if isinstance(x, tuple) else (x,)
         x = self.encoder.normalize(x)
-        labels = self._labels(y)
-        x, labels, weight, counted = mixing.blended(
-            x, labels, weight, self.recipe, self._step_seed(), place
-        )
+        labels, counted = self._labels(y), weight
+        if self.takes_row_before:
+            x, labels, weight, counted = mixing.blended(
+                x, labels, weight, self.recipe, self._step_seed(), place
+            )
         y = self._targets(labels, x)
         theta, classifier = self.weights_as_tensors()
         group = None

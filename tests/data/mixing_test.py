@@ -21,9 +21,7 @@ def _rows(count=30, dim=40, seed=0):
 class MixupTest(case.TestCase):
     @parameterized.parameters(True, False)
     def test_each_sample_takes_a_share_of_its_neighbour(self, weighted):
-        rng = np.random.default_rng(0)
-        x = rng.normal(size=(30, 5)).astype("f4")
-        x /= np.linalg.norm(x, axis=1, keepdims=True)
+        x = _rows(dim=5)
         y = np.eye(30, dtype="f4")
         weight = np.arange(30, dtype="f4") if weighted else None
         got_x, got_y, got_weight = mixing.mixed(x, y, weight, 0.4, [1, 2])

@@ -20,7 +20,7 @@ def blended(x, labels, weight, recipe, seed, place=None):
         x: [batch, d], normalised rows.
         labels: [batch, C], label vectors.
         weight: [batch] sample weights, or None.
-        recipe: `recipes.Recipe`, or None for the rows as they are.
+        recipe: `recipes.Recipe`, which asks for either or both.
         seed: two integers.
         place: see the module.
 
@@ -28,8 +28,6 @@ def blended(x, labels, weight, recipe, seed, place=None):
         x, labels and weights; and the weights that metrics count with, where
         chimeras are nothing.
     """
-    if recipe is None or not recipe.takes_row_before:
-        return x, labels, weight, weight
     found, found_labels, weight = mixed(
         x, labels, weight, recipe.mixup, seed, place
     )
@@ -85,7 +83,7 @@ def crossed(x, labels, seed, place=None):
     """Chimeras: rows with about half of their entries from their neighbour.
 
     Entry by entry a chimera is like any row, and as a whole like none. It has
-    the labels that both rows share, mostly no one, and so tells the network
+    the labels that both rows share, mostly none, and so tells the network
     what is of no class. Without, a network answers far from all data as
     surely as on them, and items of classes that it does not know get codes of
     those that it knows.
@@ -139,4 +137,4 @@ def _of_length_one(x):
     """`network.unit_length` for rows made of such: none is huge or tiny."""
     # A product with ones: XLA adds up the terms of a sum one by one.
     squares = tf.matmul(tf.square(x), tf.ones([x.shape[1], 1], x.dtype))
-    return x * tf.math.divide_no_nan(tf.ones_like(squares), tf.sqrt(squares))
+    return tf.math.divide_no_nan(x, tf.sqrt(squares))
